@@ -1,0 +1,2 @@
+//! Spindle boot.
+#![no_std]

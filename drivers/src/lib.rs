@@ -1,0 +1,2 @@
+//! Spindle drivers.
+#![no_std]

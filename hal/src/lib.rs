@@ -1,0 +1,2 @@
+//! Spindle hal.
+#![no_std]

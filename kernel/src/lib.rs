@@ -1,0 +1,2 @@
+//! The image.
+#![no_std]

@@ -1,0 +1,2 @@
+//! Runs images.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Spindle testing.
+#![no_std]
