@@ -1,0 +1,197 @@
+//! Options on the kernel's command line.
+//!
+//! Words separated by blanks, each `name` or `name=value`. One that is unknown
+//! or malformed is named and ignored: a typing error must not keep a machine
+//! from booting.
+
+use core::fmt;
+
+/// Most bytes of a command line that are kept.
+pub const ROOM: usize = 2048;
+
+/// What the command line asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// `log=error|warn|info|debug|trace|off`: what is shown on the console.
+    pub log: Level,
+    /// `cores=n`: use no more than this many.
+    pub cores: usize,
+    /// `quantum=n`: milliseconds a task may keep its core; 0: for ever.
+    pub quantum_ms: u32,
+    /// `test=text`: only tests whose name contains it.
+    pub test: &'a str,
+    /// `from=n`: tests below this number have run before.
+    pub from: usize,
+    /// `exit=qemu`: there is a QEMU that takes an exit status.
+    pub exit_to_qemu: bool,
+    /// `tour`: show what works, then switch off.
+    pub tour: bool,
+    /// `idle`: come up and sleep, to measure what that costs.
+    pub idle: bool,
+    /// `bench`: measure, then switch off.
+    pub bench: bool,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Level {
+    /// The level of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "off" => Self::Off,
+            "error" => Self::Error,
+            "warn" => Self::Warn,
+            "info" => Self::Info,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => return None,
+        })
+    }
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            log: Level::Info,
+            cores: hal::cores::MAX_CORES,
+            quantum_ms: 10,
+            test: "",
+            from: 0,
+            exit_to_qemu: false,
+            tour: false,
+            idle: false,
+            bench: false,
+        }
+    }
+}
+
+/// A word that was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Complaint<'a> {
+    /// The word.
+    pub word: &'a str,
+    /// What would have been right; `None`: no option has this name.
+    pub expected: Option<&'static str>,
+}
+
+impl fmt::Display for Complaint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word;
+        match self.expected {
+            Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
+            None => write!(
+                f,
+                "option `{word}` ignored: known are log= cores= quantum= test= from= exit= tour idle bench"
+            ),
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// Reads a command line; `complain` hears of each word that is ignored.
+    pub fn parse(text: &'a str, complain: &mut dyn FnMut(Complaint<'a>)) -> Self {
+        let mut options = Self::default();
+        for word in text.split_ascii_whitespace() {
+            if let Err(expected) = options.take(word) {
+                complain(Complaint { word, expected });
+            }
+        }
+        options
+    }
+
+    fn take(&mut self, word: &'a str) -> Result<(), Option<&'static str>> {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        match (name, value) {
+            ("log", value) => {
+                let expected = "log=off|error|warn|info|debug|trace";
+                self.log = value.and_then(Level::parse).ok_or(Some(expected))?;
+            }
+            ("cores", value) => {
+                let cores = value.and_then(|value| value.parse().ok());
+                let valid = cores.filter(|cores| (1..=hal::cores::MAX_CORES).contains(cores));
+                self.cores = valid.ok_or(Some("cores=1 to cores=64"))?;
+            }
+            ("quantum", value) => {
+                let quantum = value.and_then(|value| value.parse().ok());
+                self.quantum_ms = quantum.ok_or(Some("quantum=<milliseconds>, 0 for none"))?;
+            }
+            ("test", Some(value)) => self.test = value,
+            ("test", None) => return Err(Some("test=<part of a name>")),
+            ("from", value) => {
+                let from = value.and_then(|value| value.parse().ok());
+                self.from = from.ok_or(Some("from=<number of a test>"))?;
+            }
+            ("exit", Some("qemu")) => self.exit_to_qemu = true,
+            ("exit", _) => return Err(Some("exit=qemu")),
+            ("tour", None) => self.tour = true,
+            ("idle", None) => self.idle = true,
+            ("bench", None) => self.bench = true,
+            ("tour" | "idle" | "bench", Some(_)) => return Err(Some("the bare word, without a value")),
+            _ => return Err(None),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Options<'_>, Vec<String>) {
+        let mut complaints = Vec::new();
+        let options = Options::parse(text, &mut |c| complaints.push(c.to_string()));
+        (options, complaints)
+    }
+
+    #[test]
+    fn an_empty_line_gives_the_defaults() {
+        let (options, complaints) = parse("");
+        assert_eq!(options, Options::default());
+        assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn every_option_is_understood() {
+        let (options, complaints) =
+            parse(" log=debug cores=3\tquantum=0 test=a=b from=7 exit=qemu tour idle bench ");
+        assert_eq!(
+            options,
+            Options {
+                log: Level::Debug,
+                cores: 3,
+                quantum_ms: 0,
+                test: "a=b",
+                from: 7,
+                exit_to_qemu: true,
+                tour: true,
+                idle: true,
+                bench: true,
+            }
+        );
+        assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_the_rest_still_counts() {
+        let (options, complaints) = parse("cores=0 cores=65 cores log=loud colour=blue log=warn tour=yes exit=0");
+        assert_eq!(options.log, Level::Warn);
+        assert_eq!(options.cores, 64);
+        assert_eq!(complaints.len(), 7);
+        assert_eq!(complaints[0], "option `cores=0` ignored: expected cores=1 to cores=64");
+        assert!(complaints[4].starts_with("option `colour=blue` ignored: known are log= "));
+        assert_eq!(complaints[5], "option `tour=yes` ignored: expected the bare word, without a value");
+    }
+}

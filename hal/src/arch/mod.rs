@@ -1,0 +1,25 @@
+//! The one place that chooses the architecture. Each defines the same names:
+//!
+//! | | |
+//! |---|---|
+//! | cores | `Core`, `this_core`, `current`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
+//! | interrupts | `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
+//! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
+//! | contexts | `Frame`, `switch` |
+//! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |
+//! | coming up | `bring_up`: what boot calls, in the order of the boot |
+
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
+mod x86_64;
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
+pub use x86_64::*;
+
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+mod aarch64;
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+pub use aarch64::*;
+
+#[cfg(not(target_os = "none"))]
+mod host;
+#[cfg(not(target_os = "none"))]
+pub use host::*;

@@ -1,0 +1,181 @@
+//! x86_64: one block per core behind GS, whose first word is the block of the
+//! context that runs there.
+
+pub mod apic;
+pub mod bring_up;
+pub mod paging;
+pub mod power;
+pub mod probe;
+mod pm_timer;
+mod switch;
+mod trap;
+
+pub use apic::{disable_line, enable_line, kick, send_stop, timer_arm, timer_disarm};
+pub use switch::{Frame, switch};
+
+use crate::{context::ContextBlock, cores::MAX_CORES};
+use core::{
+    arch::asm,
+    cell::UnsafeCell,
+    mem::offset_of,
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64},
+};
+
+/// What a core must reach without knowing anything: GS points here.
+#[repr(C, align(128))]
+pub struct Core {
+    /// Block of the context that runs. Written by this core, interrupts masked.
+    current: AtomicPtr<ContextBlock>,
+    /// Its own address, to get from GS to a pointer.
+    this: AtomicPtr<Core>,
+    /// Its number.
+    id: AtomicU32,
+    /// How many traps deep it is. Written by its trap entry and exit.
+    trap_depth: AtomicU32,
+    /// Top of a stack that is free whenever no trap is being handled: an `iretq` frame is built there.
+    resume_stack: AtomicU64,
+    /// Frames of what was interrupted while in a handler; the second is the NMI's.
+    nested: [UnsafeCell<Frame>; 2],
+    /// The context the core comes up in.
+    first_context: ContextBlock,
+    tables: UnsafeCell<trap::Tables>,
+}
+
+// SAFETY: the cells are touched by the core itself only, with interrupts masked
+// (`tables` before its traps are on, `nested` by its trap entry).
+unsafe impl Sync for Core {}
+
+static CORES: [Core; MAX_CORES] = [const {
+    Core {
+        current: AtomicPtr::new(core::ptr::null_mut()),
+        this: AtomicPtr::new(core::ptr::null_mut()),
+        id: AtomicU32::new(0),
+        trap_depth: AtomicU32::new(0),
+        resume_stack: AtomicU64::new(0),
+        nested: [const { UnsafeCell::new(Frame::new()) }; 2],
+        first_context: ContextBlock::new(),
+        tables: UnsafeCell::new(trap::Tables::new()),
+    }
+}; MAX_CORES];
+
+/// Number of this core.
+#[inline]
+pub fn this_core() -> usize {
+    let id: u32;
+    // SAFETY: GS points to this core's block from the first Rust on.
+    unsafe {
+        asm!("mov {:e}, gs:[{}]", out(reg) id, const offset_of!(Core, id),
+             options(nostack, preserves_flags, readonly));
+    }
+    id as usize
+}
+
+/// Block of the context that runs here.
+#[inline]
+pub fn current() -> NonNull<ContextBlock> {
+    let current: *mut ContextBlock;
+    // SAFETY: GS points to this core's block, whose first word is never null once it is set. One
+    // load: were it two, an interrupt between them could move this context to another core.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) current, const offset_of!(Core, current),
+             options(nostack, preserves_flags, readonly));
+        NonNull::new_unchecked(current)
+    }
+}
+
+/// From here on, `next` is the context that runs on this core.
+///
+/// # Safety
+/// Interrupts are masked and `next` is about to be resumed.
+pub unsafe fn set_current(next: NonNull<ContextBlock>) {
+    // SAFETY: GS points to this core's block; with interrupts masked nobody reads in between.
+    unsafe {
+        asm!("mov gs:[{}], {}", const offset_of!(Core, current), in(reg) next.as_ptr(),
+             options(nostack, preserves_flags));
+    }
+}
+
+/// Whether this core is in a trap handler.
+#[inline]
+pub fn in_trap() -> bool {
+    let depth: u32;
+    // SAFETY: as for `this_core`.
+    unsafe {
+        asm!("mov {:e}, gs:[{}]", out(reg) depth, const offset_of!(Core, trap_depth),
+             options(nostack, preserves_flags, readonly));
+    }
+    depth != 0
+}
+
+/// Masks interrupts; says whether they were enabled.
+#[inline]
+pub fn irq_mask() -> bool {
+    let were_enabled = irq_are_enabled();
+    // A compiler barrier too: what comes after must not move before it.
+    // SAFETY: masking interrupts breaks nothing.
+    unsafe { asm!("cli", options(nostack)) };
+    were_enabled
+}
+
+/// Lets interrupts in.
+#[inline]
+pub fn irq_enable() {
+    // SAFETY: traps are set up before anyone can hold the last mask guard.
+    unsafe { asm!("sti", options(nostack)) };
+}
+
+/// Whether interrupts can come.
+#[inline]
+pub fn irq_are_enabled() -> bool {
+    let flags: u64;
+    // SAFETY: reads the flags through the stack, which `asm!` knows of.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags & (1 << 9) != 0
+}
+
+/// Sleeps until an interrupt, takes it, and masks again.
+#[inline]
+pub fn wait_for_interrupt() {
+    // SAFETY: `sti` takes effect after the next instruction, so no interrupt fits between it and `hlt`.
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// Tells the core that it is in a spin loop.
+#[inline]
+pub fn pause() {
+    core::hint::spin_loop();
+}
+
+/// Stops this core for good.
+pub fn halt() -> ! {
+    loop {
+        // SAFETY: nothing runs here any more.
+        unsafe { asm!("cli", "hlt", options(nostack)) };
+    }
+}
+
+/// Program counter and frame pointer of the caller.
+#[inline(always)]
+pub fn here() -> (usize, usize) {
+    let (program_counter, frame_pointer);
+    // SAFETY: reads two registers.
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rbp", out(reg) program_counter, out(reg) frame_pointer,
+             options(nostack, preserves_flags));
+    }
+    (program_counter, frame_pointer)
+}
+
+/// The raw counter that the clock is made of.
+#[inline]
+pub fn counter() -> u64 {
+    // SAFETY: every x86_64 has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Under QEMU's icount the TSC counts instructions.
+#[inline]
+pub fn cycles() -> u64 {
+    counter()
+}

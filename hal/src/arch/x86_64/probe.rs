@@ -1,0 +1,92 @@
+//! Accesses that may fault: see [`crate::probe`].
+
+use super::Frame;
+use core::arch::naked_asm;
+
+unsafe extern "C" {
+    static probe_read_access: u8;
+    static probe_write_access: u8;
+    static probe_call_back: u8;
+    static probe_failed: u8;
+}
+
+/// Reads; returns the value and whether it worked.
+#[unsafe(naked)]
+extern "C" fn try_read(_address: usize, _worked: &mut u64) -> u64 {
+    naked_asm!(
+        ".global probe_read_access",
+        "probe_read_access:",
+        "mov rax, [rdi]",
+        "mov qword ptr [rsi], 1",
+        "ret",
+        ".global probe_failed",
+        "probe_failed:",
+        "mov qword ptr [rsi], 0",
+        "ret",
+    )
+}
+
+#[unsafe(naked)]
+extern "C" fn try_write(_address: usize, _worked: &mut u64, _value: u64) {
+    naked_asm!(
+        ".global probe_write_access",
+        "probe_write_access:",
+        "mov [rdi], rdx",
+        "mov qword ptr [rsi], 1",
+        "ret",
+    )
+}
+
+#[unsafe(naked)]
+extern "C" fn try_call(_address: usize, _worked: &mut u64) {
+    naked_asm!(
+        "push rsi",
+        "call rdi",
+        ".global probe_call_back",
+        "probe_call_back:",
+        "pop rsi",
+        "mov qword ptr [rsi], 1",
+        "ret",
+    )
+}
+
+pub fn read(address: usize) -> Option<u64> {
+    let mut worked = 0;
+    let value = try_read(address, &mut worked);
+    (worked != 0).then_some(value)
+}
+
+pub unsafe fn write(address: usize, value: u64) -> bool {
+    let mut worked = 0;
+    try_write(address, &mut worked, value);
+    worked != 0
+}
+
+pub unsafe fn call(address: usize) -> bool {
+    let mut worked = 0;
+    try_call(address, &mut worked);
+    worked != 0
+}
+
+/// If the fault came from a probe, makes it go on at the probe's error exit.
+pub fn recover(vector: u64, frame: &mut Frame) -> bool {
+    // Page fault, or general protection for an address that is not canonical.
+    if vector != 14 && vector != 13 {
+        return false;
+    }
+    let rip = frame.rip;
+    let failed = &raw const probe_failed as u64;
+    if rip == &raw const probe_read_access as u64 || rip == &raw const probe_write_access as u64 {
+        frame.rip = failed;
+        return true;
+    }
+    // A call to a page that is not executable faults at its target, with the way back on the stack.
+    let back = &raw const probe_call_back as u64;
+    if vector == 14 && rip == frame.rdi && read(frame.rsp as usize) == Some(back) {
+        frame.rsi = read(frame.rsp as usize + 8).unwrap_or(0);
+        frame.rsp += 16;
+        frame.rip = failed;
+        return true;
+    }
+    false
+}

@@ -1,0 +1,168 @@
+//! The saved registers of a context, and the switch from one to another.
+
+use core::arch::naked_asm;
+use core::mem::offset_of;
+
+/// Registers of a context that does not run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// 0: all registers, by a trap. 1: those that a call keeps, by `switch`.
+    pub(super) kind: u64,
+    pub(super) rax: u64,
+    pub(super) rbx: u64,
+    pub(super) rcx: u64,
+    pub(super) rdx: u64,
+    pub(super) rsi: u64,
+    pub(super) rdi: u64,
+    pub(super) rbp: u64,
+    pub(super) r8: u64,
+    pub(super) r9: u64,
+    pub(super) r10: u64,
+    pub(super) r11: u64,
+    pub(super) r12: u64,
+    pub(super) r13: u64,
+    pub(super) r14: u64,
+    pub(super) r15: u64,
+    pub(super) rip: u64,
+    pub(super) rsp: u64,
+    pub(super) rflags: u64,
+}
+
+impl Frame {
+    /// An empty frame, for a context that runs now.
+    pub const fn new() -> Self {
+        Self {
+            kind: 1,
+            rax: 0,
+            rbx: 0,
+            rcx: 0,
+            rdx: 0,
+            rsi: 0,
+            rdi: 0,
+            rbp: 0,
+            r8: 0,
+            r9: 0,
+            r10: 0,
+            r11: 0,
+            r12: 0,
+            r13: 0,
+            r14: 0,
+            r15: 0,
+            rip: 0,
+            rsp: 0,
+            rflags: 0,
+        }
+    }
+
+    /// A frame that begins at `entry(argument)` on the stack that ends at `top`.
+    pub fn start(top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
+        Self {
+            rip: start as *const () as u64,
+            // A frame pointer of 0 ends backtraces here.
+            rbp: 0,
+            rbx: entry as usize as u64,
+            r12: argument as u64,
+            rsp: top as u64 & !15,
+            ..Self::new()
+        }
+    }
+
+    /// Where it was.
+    pub fn program_counter(&self) -> usize {
+        self.rip as usize
+    }
+
+    /// Where its stack was.
+    pub fn stack_pointer(&self) -> usize {
+        self.rsp as usize
+    }
+
+    /// Where its chain of stack frames begins.
+    pub fn frame_pointer(&self) -> usize {
+        self.rbp as usize
+    }
+}
+
+impl core::fmt::Display for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        writeln!(
+            f,
+            "  rip {:016x}  rsp {:016x}  rbp {:016x}  flags {:x}",
+            self.rip, self.rsp, self.rbp, self.rflags
+        )?;
+        writeln!(
+            f,
+            "  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}",
+            self.rax, self.rbx, self.rcx, self.rdx
+        )?;
+        writeln!(
+            f,
+            "  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}",
+            self.rsi, self.rdi, self.r8, self.r9
+        )?;
+        writeln!(
+            f,
+            "  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}",
+            self.r10, self.r11, self.r12, self.r13
+        )?;
+        write!(f, "  r14 {:016x}  r15 {:016x}", self.r14, self.r15)
+    }
+}
+
+/// First instructions of a new context: `rbx(r12)`.
+#[unsafe(naked)]
+extern "C" fn start() {
+    naked_asm!("mov rdi, r12", "call rbx", "ud2")
+}
+
+/// Saves the caller to `old`, leaves its stack, runs `after(argument)` there
+/// where it is no longer in use, and resumes `new`.
+///
+/// # Safety
+/// As for [`context::switch`](crate::context::switch).
+#[unsafe(naked)]
+pub unsafe extern "C" fn switch(
+    old: *mut Frame,
+    new: *const Frame,
+    after: extern "C" fn(usize),
+    argument: usize,
+) {
+    naked_asm!(
+        "mov [rdi + {rbx}], rbx",
+        "mov [rdi + {rbp}], rbp",
+        "mov [rdi + {r12}], r12",
+        "mov [rdi + {r13}], r13",
+        "mov [rdi + {r14}], r14",
+        "mov [rdi + {r15}], r15",
+        // Resumed, it returns to its caller.
+        "pop rax",
+        "mov [rdi + {rip}], rax",
+        "mov [rdi + {rsp}], rsp",
+        "mov qword ptr [rdi + {kind}], 1",
+        // From here on only the new stack is touched: its own, if it was left by `switch`;
+        // the core's, if it was left by a trap and may be full to the brim.
+        "mov rbx, rsi",
+        "mov rsp, [rsi + {rsp}]",
+        "cmp qword ptr [rsi + {kind}], 1",
+        "je 2f",
+        "mov rsp, gs:[{resume_stack}]",
+        "2:",
+        "and rsp, -16",
+        "mov rdi, rcx",
+        "call rdx",
+        "mov rdi, rbx",
+        "jmp {resume}",
+        kind = const offset_of!(Frame, kind),
+        rip = const offset_of!(Frame, rip),
+        rsp = const offset_of!(Frame, rsp),
+        rbx = const offset_of!(Frame, rbx),
+        rbp = const offset_of!(Frame, rbp),
+        r12 = const offset_of!(Frame, r12),
+        r13 = const offset_of!(Frame, r13),
+        r14 = const offset_of!(Frame, r14),
+        r15 = const offset_of!(Frame, r15),
+        resume_stack = const offset_of!(super::Core, resume_stack),
+        resume = sym super::trap::resume,
+    )
+}

@@ -1,0 +1,148 @@
+//! Contexts: something a core can be in the middle of.
+//!
+//! Each has a block that moves with it from core to core. What code must not
+//! lose when it migrates (how often it masked interrupts, its guards, whether
+//! it was asked to give way) lives there and not in the core, because code may
+//! be moved between reading "my core" and using it.
+//!
+//! A trap saves the full frame into the block of the context it interrupted,
+//! never onto its stack, which may be unmapped. A voluntary [`switch`] saves
+//! only what a function call must keep, into the same frame.
+
+use crate::{arch, stack::Bounds};
+pub use arch::Frame;
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed},
+};
+
+/// All that a context is apart from its stack.
+#[repr(C, align(64))]
+pub struct ContextBlock {
+    /// Registers, while it is not running. Written by the core that runs it,
+    /// with interrupts masked. Assembly relies on its place.
+    pub(crate) frame: UnsafeCell<Frame>,
+    /// Core that runs it; written by that core as it resumes it.
+    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "only aarch64 finds its core this way"))]
+    pub(crate) core: AtomicPtr<arch::Core>,
+    /// How many guards against being switched away it holds. Written by itself.
+    pub(crate) guards: AtomicU32,
+    /// Asked to give way when the last guard is dropped. Written by its core's interrupts.
+    pub(crate) need_resched: AtomicU32,
+    /// How often it masked interrupts. Written by itself.
+    pub(crate) masks: AtomicU32,
+    /// Whether the last unmask lets interrupts in. Written by itself.
+    pub(crate) unmask_after: AtomicBool,
+    /// Its stack, for naming an overflow and for backtraces.
+    stack: UnsafeCell<Bounds>,
+}
+
+// SAFETY: `frame` and `stack` are touched only by the core that runs or switches
+// the context (one at a time), or when that core is stopped; the rest is atomic.
+unsafe impl Sync for ContextBlock {}
+// SAFETY: a block holds no reference to the core that made it.
+unsafe impl Send for ContextBlock {}
+
+impl ContextBlock {
+    /// A block for what runs already, with no stack known.
+    pub const fn new() -> Self {
+        Self {
+            frame: UnsafeCell::new(Frame::new()),
+            core: AtomicPtr::new(core::ptr::null_mut()),
+            guards: AtomicU32::new(0),
+            need_resched: AtomicU32::new(0),
+            masks: AtomicU32::new(0),
+            unmask_after: AtomicBool::new(false),
+            stack: UnsafeCell::new(Bounds::EMPTY),
+        }
+    }
+
+    /// Makes the context begin at `entry(argument)` on `stack` when it is first
+    /// resumed. It begins with interrupts masked once, so `entry` says when it is ready.
+    ///
+    /// # Safety
+    /// The context does not run, and `stack` is its own for as long as it lives.
+    pub unsafe fn prepare(&self, stack: Bounds, entry: extern "C" fn(usize) -> !, argument: usize) {
+        // SAFETY: the context does not run, so nobody else touches these cells.
+        unsafe {
+            *self.stack.get() = stack;
+            *self.frame.get() = Frame::start(stack.high, entry, argument);
+        }
+        self.masks.store(1, Relaxed);
+        self.unmask_after.store(true, Relaxed);
+    }
+
+    /// Tells where the stack of a context is that was not made by [`prepare`](Self::prepare).
+    ///
+    /// # Safety
+    /// Called by the context itself or before it runs.
+    pub unsafe fn set_stack(&self, stack: Bounds) {
+        // SAFETY: nobody else writes the cell, by the caller's promise.
+        unsafe { *self.stack.get() = stack }
+    }
+
+    /// Where its stack is.
+    pub fn stack(&self) -> Bounds {
+        // SAFETY: written only before it runs or by itself; a stopped core's is read after the stop.
+        unsafe { *self.stack.get() }
+    }
+
+    /// The registers it was saved with.
+    ///
+    /// # Safety
+    /// The context does not run now.
+    pub unsafe fn frame(&self) -> &Frame {
+        // SAFETY: nobody writes the frame of a context that does not run.
+        unsafe { &*self.frame.get() }
+    }
+}
+
+impl Default for ContextBlock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a core does once it has left a context's stack: offer that context to
+/// others, commit its park, or free its stack. Exactly one for each switch.
+#[derive(Clone, Copy)]
+pub struct AfterSwitch {
+    /// Runs with interrupts masked, not on the old context's stack.
+    pub run: extern "C" fn(usize),
+    /// Given to it.
+    pub argument: usize,
+}
+
+impl AfterSwitch {
+    /// Nothing is to be done.
+    pub const NOTHING: Self = {
+        extern "C" fn nothing(_: usize) {}
+        Self { run: nothing, argument: 0 }
+    };
+}
+
+/// The block of the context that runs here.
+#[inline]
+pub fn current() -> &'static ContextBlock {
+    // SAFETY: every core gets a block before any Rust but boot's runs, and a
+    // block lives at least as long as its context runs.
+    unsafe { arch::current().as_ref() }
+}
+
+/// Leaves the current context and goes on in `next`, which some core left
+/// before. Returns when somebody resumes the current one.
+///
+/// # Safety
+/// 1. Interrupts are masked. 2. `next` is saved, nobody else resumes it, and
+/// its block and stack live until it ends. 3. The current block lives until it is resumed.
+pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
+    debug_assert!(!arch::irq_are_enabled());
+    let old = current();
+    // SAFETY: points 1 to 3.
+    unsafe {
+        arch::set_current(next);
+        let next = next.as_ref().frame.get();
+        arch::switch(old.frame.get(), next, after.run, after.argument);
+    }
+}

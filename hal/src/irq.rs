@@ -1,0 +1,76 @@
+//! Masking interrupts, and device interrupt lines.
+//!
+//! How often this context has masked is counted in its context block, so
+//! guards may be dropped in any order: interrupts come back with the last.
+
+use crate::{arch, board, context};
+use core::{marker::PhantomData, sync::atomic::Ordering::Relaxed};
+
+/// Interrupts are masked on this core while this lives.
+pub struct Masked(PhantomData<*const ()>);
+
+/// Masks interrupts until the guard is dropped.
+#[inline]
+pub fn mask() -> Masked {
+    let were_enabled = arch::irq_mask();
+    let context = context::current();
+    let depth = context.masks.load(Relaxed);
+    if depth == 0 {
+        context.unmask_after.store(were_enabled, Relaxed);
+    }
+    context.masks.store(depth + 1, Relaxed);
+    Masked(PhantomData)
+}
+
+impl Drop for Masked {
+    #[inline]
+    fn drop(&mut self) {
+        let context = context::current();
+        let depth = context.masks.load(Relaxed) - 1;
+        context.masks.store(depth, Relaxed);
+        if depth == 0 && context.unmask_after.load(Relaxed) {
+            arch::irq_enable();
+        }
+    }
+}
+
+/// Whether interrupts can come now.
+#[inline]
+pub fn are_enabled() -> bool {
+    arch::irq_are_enabled()
+}
+
+/// Lets interrupts in on a core that has just come up. Later, only guards do that.
+pub fn enable_each_core() {
+    debug_assert_eq!(context::current().masks.load(Relaxed), 0);
+    arch::irq_enable();
+}
+
+/// Whether this core is in a trap or interrupt handler.
+#[inline]
+pub fn in_handler() -> bool {
+    arch::in_trap()
+}
+
+/// Sleeps until an interrupt comes, without missing one: called with
+/// interrupts masked, after a last look at whatever could have made sleep
+/// wrong; takes what is pending and returns with interrupts masked again.
+#[inline]
+pub fn wait(_masked: &Masked) {
+    arch::wait_for_interrupt();
+}
+
+/// A device interrupt line, numbered as the board's interrupt controller does:
+/// a global system interrupt on a PC, an INTID of a GIC, a GPU line of a Pi 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line(pub u32);
+
+/// Lets the line's interrupts through, to `core`.
+pub fn enable_line(line: Line, core: usize) {
+    board::enable_line(line, core);
+}
+
+/// Stops the line's interrupts.
+pub fn disable_line(line: Line) {
+    board::disable_line(line);
+}

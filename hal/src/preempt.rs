@@ -1,0 +1,45 @@
+//! Guards against being switched away.
+//!
+//! The count lives in the context's block. Dropping the last guard gives way
+//! if an interrupt has asked for it meanwhile.
+
+use crate::{context, traps};
+use core::{marker::PhantomData, sync::atomic::Ordering::Relaxed};
+
+/// The current context stays on its core while this lives.
+pub struct Guard(PhantomData<*const ()>);
+
+/// Keeps the current context on its core until the guard is dropped.
+#[inline]
+pub fn guard() -> Guard {
+    let context = context::current();
+    // Only this context writes its count, so load and store need not be one step;
+    // an interrupt in between leaves it as it found it.
+    context.guards.store(context.guards.load(Relaxed) + 1, Relaxed);
+    Guard(PhantomData)
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        let context = context::current();
+        let left = context.guards.load(Relaxed) - 1;
+        context.guards.store(left, Relaxed);
+        if left == 0 && context.need_resched.load(Relaxed) != 0 {
+            context.need_resched.store(0, Relaxed);
+            traps::upcalls().give_way();
+        }
+    }
+}
+
+/// Whether the current context holds no guard.
+#[inline]
+pub fn is_allowed() -> bool {
+    context::current().guards.load(Relaxed) == 0
+}
+
+/// Asks the current context to give way when it drops its last guard. For
+/// interrupt handlers.
+pub fn request() {
+    context::current().need_resched.store(1, Relaxed);
+}

@@ -1,0 +1,1 @@
+//! Tests of hal in the image.

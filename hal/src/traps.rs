@@ -1,0 +1,120 @@
+//! Traps, and who above hal is told of them.
+//!
+//! hal takes the trap on its own stack, saves the frame, claims and completes
+//! interrupts; what they mean is for the kernel to say, through [`Upcalls`].
+
+use crate::{
+    context::{AfterSwitch, ContextBlock, Frame},
+    irq::Line,
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, Ordering::*},
+};
+
+/// What kind of fault a core met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Load from a page that is not there or not readable.
+    Read,
+    /// Store to a page that is not there or not writable.
+    Write,
+    /// Jump to a page that is not there or not executable.
+    Execute,
+    /// An instruction the core does not have.
+    IllegalInstruction,
+    /// Division by zero or overflow of a quotient.
+    Divide,
+    /// An address that is not aligned as it must be.
+    Alignment,
+    /// A breakpoint nobody set.
+    Breakpoint,
+    /// A fault while another was being delivered.
+    Double,
+    /// Anything else; the number is the architecture's.
+    Other(u64),
+}
+
+/// A fault, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// The address that could not be accessed, if it was about one.
+    pub address: usize,
+    /// Whether it hit a trap or interrupt handler.
+    pub in_handler: bool,
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let at = self.address;
+        match self.kind {
+            FaultKind::Read => write!(f, "invalid read of {at:#x}")?,
+            FaultKind::Write => write!(f, "invalid write to {at:#x}")?,
+            FaultKind::Execute => write!(f, "jump to {at:#x}, which is not code")?,
+            FaultKind::IllegalInstruction => write!(f, "illegal instruction")?,
+            FaultKind::Divide => write!(f, "divide error")?,
+            FaultKind::Alignment => write!(f, "unaligned access to {at:#x}")?,
+            FaultKind::Breakpoint => write!(f, "breakpoint")?,
+            FaultKind::Double => write!(f, "double fault")?,
+            FaultKind::Other(number) => write!(f, "trap {number:#x}")?,
+        }
+        if self.in_handler {
+            write!(f, " in an interrupt handler")?;
+        }
+        Ok(())
+    }
+}
+
+/// What hal tells the kernel. All but `give_way` run in interrupt context, on
+/// a trap stack, with interrupts masked.
+pub trait Upcalls: Sync {
+    /// This core's one-shot timer has expired.
+    fn on_timer(&self);
+    /// Another core kicked this one.
+    fn on_kick(&self);
+    /// A device asks for attention.
+    fn on_line(&self, line: Line);
+    /// A fault that hal cannot mend. `frame` is where it happened.
+    fn on_fault(&self, fault: &Fault, frame: &Frame) -> !;
+    /// The last thing of an interrupt: whether to resume another context than
+    /// the one interrupted, whose registers are saved by now.
+    fn on_exit(&self, _interrupted: &'static ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+        None
+    }
+    /// A context dropped its last guard and was asked to give way. Not in interrupt context.
+    fn give_way(&self) {}
+}
+
+struct Nobody;
+
+impl Upcalls for Nobody {
+    fn on_timer(&self) {}
+    fn on_kick(&self) {}
+    fn on_line(&self, _: Line) {}
+    fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
+        panic!("{fault} before the kernel was ready")
+    }
+}
+
+/// A `&dyn` is two words: what is shared is a pointer to one.
+static REGISTERED: AtomicPtr<&'static dyn Upcalls> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From here on, `upcalls` hears of traps.
+pub fn register(upcalls: &'static &'static dyn Upcalls) {
+    // Release pairs with the acquire in `upcalls`.
+    REGISTERED.store(core::ptr::from_ref(upcalls).cast_mut(), Release);
+}
+
+/// Who hears of traps.
+#[inline]
+pub(crate) fn upcalls() -> &'static dyn Upcalls {
+    // Acquire pairs with the release in `register`.
+    let registered = REGISTERED.load(Acquire);
+    // SAFETY: null, or a `&'static &'static dyn Upcalls` from `register`.
+    match unsafe { registered.as_ref() } {
+        Some(upcalls) => *upcalls,
+        None => &Nobody,
+    }
+}
