@@ -1,0 +1,110 @@
+# The commands of Spindle: `make` lists them. They only put the steps in order;
+# tools/setup installs what is missing, tools/image-cargo builds for bare metal,
+# and the host program spindle-qemu (qemu/) knows boards, QEMU and verdicts.
+
+.DEFAULT_GOAL := help
+.SILENT:
+# Steps of one command build on each other, and cargo uses every core by itself.
+.NOTPARALLEL:
+.PHONY: help run test test-long test-host loom bench gdb check doc clean tool
+
+# Values go to the shell through its environment, never through the text of a
+# recipe, so that no blank, quote or dollar in them is ever read as shell or make.
+values := BOARD CORES TEST FILTER APPEND
+$(foreach v,$(values),$(if $(filter command,$(origin $v)),$(eval override $v := $$(value $v))))
+# TEST chooses tests and FILTER benchmarks; who mixes them up is understood.
+ifeq ($(value TEST),)
+override TEST := $(value FILTER)
+endif
+export $(values)
+# Cargo and the images must land where the recipes look for them.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+
+# Options of spindle-qemu from those values, each only if it has one.
+cores = $${CORES:+--cores "$$CORES"}
+append = $${APPEND:+--append "$$APPEND"}
+filter = $${TEST:+--filter "$$TEST"}
+
+# The ordinary cargo, as tools/setup found it; make's own jobs are not cargo's.
+host = unset MAKEFLAGS MFLAGS; . target/setup/host.env;
+qemu = $(host) exec target/debug/spindle-qemu
+
+# $(call ready,NEEDS): with the boards in "$@", judges the values before it
+# installs anything, and the emulator after. Leaves the instruction sets in $arches.
+define ready
+needs='image $(1)' arches=''; \
+for board; do \
+	target/debug/spindle-qemu check --args-only --board "$$board" $(cores) || exit; \
+	needs="$$needs qemu-$$board"; \
+	case $$board in pc) arch=x86_64 ;; *) arch=aarch64 ;; esac; \
+	case $$arches in *$$arch*) ;; *) arches="$$arches $$arch" ;; esac; \
+done; \
+tools/setup $$needs || exit; \
+for board; do target/debug/spindle-qemu check --board "$$board" $(cores) || exit; done
+endef
+one_board = set -- "$${BOARD:=pc}"
+all_boards = if [ -n "$$BOARD" ]; then set -- "$$BOARD"; else set -- pc virt raspi3b; fi
+
+# $(call images,PROFILE,BINARIES,CARGO'S OPTIONS): builds and packs for $arches.
+define images
+for arch in $$arches; do \
+	tools/image-cargo build --arch $$arch -p spindle-kernel --profile $(1) $(2:%=--bin %) $(3) && \
+	tools/image-cargo pack --arch $$arch $(1) $(2) || exit; \
+done
+endef
+
+help:
+	echo "Spindle. The commands:"
+	sed -n 's/^\([a-z-]*\):.*## *\(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+	echo
+	echo "BOARD is pc, virt, raspi3b or raspi4b (pc, and every board for test). What is missing, they install."
+
+tool:
+	tools/setup host
+	[ -e target/debug/spindle-qemu ] || echo "building spindle-qemu, the host program that runs the images ..." >&2
+	$(host) cargo build -q -p spindle-qemu
+
+run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..."]; with no terminal, run the tour
+	$(one_board); $(ready); $(call images,image,spindle); \
+	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append)
+
+test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
+	$(all_boards); $(ready); $(call images,image,tests fixtures,--features kernel-test); \
+	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
+
+test-long: tool ## the same with the big counts and the rare ways to boot
+	$(all_boards); $(call ready,iso gdb); $(call images,image,spindle); $(call images,image,tests fixtures,--features kernel-test); \
+	$(qemu) test --long $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
+
+test-host: tool ## only the tests that need no board [TEST=filter]
+	$(qemu) test --host-only $(filter) --images target/images
+
+loom: ## models of the lock-free protocols, with their seeded bugs
+	tools/setup host
+	$(host) exec tools/loom
+
+bench: tool ## instruction counts, the same on every run [BOARD=pc CORES=n FILTER=name]
+	$(one_board); $(ready); $(call images,release,bench); \
+	$(qemu) bench --board "$$BOARD" $(cores) $(filter) --images target/images
+
+gdb: tool ## boot under a debugger that knows the cores [BOARD=pc CORES=n]
+	$(one_board); $(call ready,gdb); $(call images,image,spindle); \
+	$(qemu) gdb --board "$$BOARD" $(cores) --images target/images $(append)
+
+check: ## formatting and clippy, for the host and both instruction sets
+	tools/setup check
+	$(host) . target/setup/check.env; cargo fmt --all --check
+	$(host) . target/setup/check.env; cargo clippy -q --workspace --exclude spindle-kernel --all-targets -- -D warnings
+	for arch in x86_64 aarch64; do for features in '' '--features kernel-test'; do \
+		tools/image-cargo clippy --arch $$arch -p spindle-kernel --profile image $$features -- -D warnings || exit; \
+	done; done
+
+doc: ## the documentation of every crate, under target/
+	tools/setup image
+	$(host) cargo doc --workspace --exclude spindle-kernel --no-deps
+	for arch in x86_64 aarch64; do \
+		tools/image-cargo doc --arch $$arch --profile image --no-deps -p spindle-kernel -p spindle-hal -p spindle-boot -p spindle-drivers || exit; \
+	done
+
+clean: ## remove all that was built
+	rm -rf target
