@@ -1,0 +1,285 @@
+//! The tests that need no board: cargo's, and programs of this tree that end in `N passed, N failed`.
+//! Their output is passed on as it comes and counted on the way.
+
+use crate::lines::Lines;
+use crate::problem::{Problem, Result};
+use crate::process::Process;
+use crate::report::Report;
+use crate::verdict::{Kind, TestResult, Verdict};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Programs of this tree that test something and say how it went.
+const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
+
+/// Runs them all, or those whose names contain `filter`.
+pub fn run(report: &mut Report, filter: &str) -> Result<()> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "test",
+        "--workspace",
+        "--exclude",
+        "spindle-kernel",
+        "--no-fail-fast",
+    ]);
+    if !filter.is_empty() {
+        cargo.args(["--", filter]);
+    }
+    report.suite("host", "host: cargo test");
+    let mut tests = CargoTests::default();
+    let all_well = stream(&mut cargo, report, |line, report| tests.line(line, report))?;
+    tests.finish(all_well, report);
+
+    for tool in TOOLS.map(Path::new) {
+        let name = tool.file_name().unwrap_or_default().to_string_lossy();
+        if !is_program(tool) || !name.contains(filter) {
+            continue;
+        }
+        report.suite(format!("host-{name}"), &format!("host: {}", tool.display()));
+        let mut last = None;
+        let all_well = stream(&mut Command::new(tool), report, |line, _| {
+            last = totals(line).or(last)
+        })?;
+        count_tool(report, last, all_well);
+    }
+    Ok(())
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs `command`, passes on what it says and shows each line to `look`. True: it ended well.
+fn stream(
+    command: &mut Command,
+    report: &mut Report,
+    mut look: impl FnMut(&str, &mut Report),
+) -> Result<bool> {
+    let problem = |error| Problem::new(format!("a pipe: {error}"));
+    let (mut reader, writer) = std::io::pipe().map_err(problem)?;
+    // One pipe for both, so that cargo's headings stay above the tests they belong to.
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().map_err(problem)?)
+        .stderr(writer);
+    let mut process = Process::start(command)?;
+    // The command holds ends of the pipe that would keep it open for ever.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut lines = Lines::default();
+    let mut buffer = [0; 8192];
+    loop {
+        let length = reader.read(&mut buffer).map_err(problem)?;
+        let complete = if length == 0 {
+            lines.finish().into_iter().collect()
+        } else {
+            lines.push(&buffer[..length])
+        };
+        for line in complete {
+            report.say(&line);
+            look(&line, report);
+        }
+        if length == 0 {
+            return Ok(process.wait()?.success());
+        }
+    }
+}
+
+/// What has been seen of `cargo test`.
+#[derive(Default)]
+struct CargoTests {
+    /// The test program that is running, until it sums itself up.
+    unfinished: Option<String>,
+    wrong: usize,
+}
+
+impl CargoTests {
+    fn line(&mut self, line: &str, report: &mut Report) {
+        let trimmed = line.trim_start();
+        if let Some(program) = trimmed
+            .strip_prefix("Running ")
+            .or_else(|| trimmed.strip_prefix("Doc-tests "))
+        {
+            self.died(report);
+            self.unfinished = Some(program.to_string());
+        } else if trimmed.starts_with("test result: ") {
+            self.unfinished = None;
+        } else if let Some((name, verdict)) = test_line(line) {
+            self.wrong += usize::from(matches!(verdict, Verdict::Wrong { .. }));
+            report.record(TestResult {
+                verdict,
+                ..TestResult::passed(name, Duration::ZERO)
+            });
+        }
+    }
+
+    /// A program that does not sum itself up died in the middle.
+    fn died(&mut self, report: &mut Report) {
+        if let Some(program) = self.unfinished.take() {
+            self.wrong += 1;
+            report.record(TestResult::wrong(
+                program,
+                Kind::ExitedEarly,
+                "the test program died",
+                String::new(),
+            ));
+        }
+    }
+
+    fn finish(mut self, all_well: bool, report: &mut Report) {
+        if all_well {
+            return;
+        }
+        self.died(report);
+        if self.wrong == 0 {
+            let message = "cargo test did not end well; see above".to_string();
+            report.record(TestResult::wrong(
+                "cargo_test",
+                Kind::Failed,
+                message,
+                String::new(),
+            ));
+        }
+    }
+}
+
+/// Reads `test module::name ... ok`.
+fn test_line(line: &str) -> Option<(&str, Verdict)> {
+    let (name, end) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    let verdict = match end.split([' ', ',']).next()? {
+        "ok" => Verdict::Passed,
+        "FAILED" => Verdict::Wrong {
+            kind: Kind::Failed,
+            message: "see above".into(),
+        },
+        "ignored" => Verdict::Skipped("ignored".into()),
+        _ => return None,
+    };
+    Some((name, verdict))
+}
+
+/// Reads `3 passed, 1 failed`, which may go on.
+fn totals(line: &str) -> Option<(usize, usize)> {
+    let (passed, rest) = line.trim().split_once(" passed, ")?;
+    let (failed, _) = rest.split_once(" failed")?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+fn count_tool(report: &mut Report, totals: Option<(usize, usize)>, all_well: bool) {
+    let (passed, failed) = totals.unwrap_or((0, 0));
+    for number in 1..=passed {
+        report.record(TestResult::passed(
+            format!("passed_{number}"),
+            Duration::ZERO,
+        ));
+    }
+    for number in 1..=failed {
+        let message = "see above".to_string();
+        report.record(TestResult::wrong(
+            format!("failed_{number}"),
+            Kind::Failed,
+            message,
+            String::new(),
+        ));
+    }
+    if failed == 0 && (!all_well || totals.is_none()) {
+        let message = if all_well {
+            "did not say how many passed"
+        } else {
+            "did not end well; see above"
+        };
+        report.record(TestResult::wrong(
+            "whole",
+            Kind::Failed,
+            message,
+            String::new(),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(lines: &[&str], all_well: bool) -> Vec<(String, bool)> {
+        let mut report = Report::new();
+        let mut tests = CargoTests::default();
+        for line in lines {
+            tests.line(line, &mut report);
+        }
+        tests.finish(all_well, &mut report);
+        let suites = report.suites.iter().flat_map(|suite| &suite.results);
+        suites
+            .map(|result| (result.name.clone(), result.is_wrong()))
+            .collect()
+    }
+
+    #[test]
+    fn libtest_lines_are_counted() {
+        let lines = [
+            "     Running unittests src/lib.rs (target/debug/deps/a-1)",
+            "running 3 tests",
+            "test a::one ... ok",
+            "test a::two ... ignored, needs a disk",
+            "test src/lib.rs - b (line 3) ... FAILED",
+            "test result: FAILED. 1 passed; 1 failed; 1 ignored",
+        ];
+        let found = verdicts(&lines, false);
+        let expected = [
+            ("a::one", false),
+            ("a::two", false),
+            ("src/lib.rs - b (line 3)", true),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(name, wrong)| (name.to_string(), wrong))
+        );
+    }
+
+    #[test]
+    fn a_test_program_that_dies_is_a_failure() {
+        let lines = [
+            "     Running tests/x.rs (target/x)",
+            "test one ... ok",
+            "   Doc-tests a",
+            "test result: ok. 0 passed",
+        ];
+        let found = verdicts(&lines, false);
+        assert_eq!(found[1], ("tests/x.rs (target/x)".to_string(), true));
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn tests_that_do_not_compile_are_a_failure() {
+        assert_eq!(
+            verdicts(&["error[E0308]: mismatched types"], false),
+            [("cargo_test".to_string(), true)]
+        );
+        assert_eq!(verdicts(&[], true), []);
+    }
+
+    #[test]
+    fn a_tools_last_line_is_read() {
+        assert_eq!(totals("12 passed, 1 failed"), Some((12, 1)));
+        assert_eq!(totals("12 passed, 0 failed, 2 skipped"), Some((12, 0)));
+        assert_eq!(totals("all 12 passed"), None);
+    }
+
+    #[test]
+    fn a_tool_that_says_nothing_or_ends_badly_is_a_failure() {
+        for (totals, all_well, wrong) in [
+            (None, true, 1),
+            (Some((2, 0)), false, 1),
+            (Some((2, 1)), false, 1),
+            (Some((2, 0)), true, 0),
+        ] {
+            let mut report = Report::new();
+            count_tool(&mut report, totals, all_well);
+            let results = report.suites.iter().flat_map(|suite| &suite.results);
+            assert_eq!(results.filter(|result| result.is_wrong()).count(), wrong);
+        }
+    }
+}

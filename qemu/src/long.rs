@@ -1,0 +1,136 @@
+//! What `test --long` adds: many boots on a loaded host, boot paths that are rarely taken, the debugger.
+
+use crate::board::Board;
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::verdict::{Kind, TestResult, Watcher};
+use crate::{gdb, iso, scripted};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+const BOOTS: usize = 20;
+
+pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    many_boots(machine, images, filter, report);
+    if machine.board == Board::Pc {
+        iso::run(machine, images, filter, report);
+    }
+    debugger(machine, images, filter, report);
+}
+
+/// Boots through the tour again and again while two threads keep both host cores busy.
+fn many_boots(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = |number| format!("boot_{number:02}_on_a_loaded_host");
+    let chosen: Vec<String> = (1..=BOOTS)
+        .map(name)
+        .filter(|name| name.contains(filter))
+        .collect();
+    if chosen.is_empty() {
+        return;
+    }
+    let title = format!(
+        "{} boots on a loaded host, {}",
+        chosen.len(),
+        machine.title()
+    );
+    report.suite(format!("boots-{}", machine.board.name()), &title);
+    let _load = Load::start(2);
+    for name in chosen {
+        report.began(&name);
+        let script = include_str!("../scripts/tour.script");
+        let (result, _) = scripted::boot(
+            &name,
+            machine,
+            &machine.image(images, "spindle"),
+            "tour",
+            script,
+        );
+        report.add(&result);
+    }
+}
+
+/// Threads that do nothing, as fast as they can.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(threads: usize) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spin = |stop: Arc<AtomicBool>| {
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        let threads = (0..threads)
+            .map(|_| thread::spawn(spin(Arc::clone(&stop))))
+            .collect();
+        Load { stop, threads }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It cannot have panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// gdb must find every core.
+fn debugger(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "gdb_shows_what_every_core_is_doing";
+    if !name.contains(filter) {
+        return;
+    }
+    report.suite(
+        format!("gdb-{}", machine.board.name()),
+        &format!("gdb, {}", machine.title()),
+    );
+    if gdb::debugger(machine.board.arch()).is_none() {
+        return report
+            .say("  left out: there is no gdb for this board here (install gdb-multiarch)");
+    }
+    report.began(name);
+    let began = Instant::now();
+    let result = match gdb::batch(machine, &machine.image(images, "spindle"), "") {
+        Err(problem) => TestResult::wrong(name, Kind::Failed, problem.to_string(), String::new()),
+        Ok(said) => match missing(&said, machine.cores) {
+            Some(message) => TestResult::wrong(name, Kind::Failed, message, said),
+            None => TestResult::passed(name, began.elapsed()),
+        },
+    };
+    report.add(&result.after(began.elapsed()));
+}
+
+/// What gdb should have shown, but did not.
+fn missing(said: &str, cores: u32) -> Option<String> {
+    if !said.contains("kernel_main") {
+        return Some("gdb did not stop at kernel_main".into());
+    }
+    let missing = (1..=cores).find(|core| {
+        !said.contains(&format!("Thread 1.{core} ")) && !said.contains(&format!("Thread {core} "))
+    });
+    missing.map(|core| format!("gdb shows no thread {core} of {cores}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gdb_must_show_every_core() {
+        let said = "Breakpoint 1, kernel_main ()\nThread 2 (Thread 1.2 (CPU#1 [halted ])):\nThread 1 (Thread 1.1 (CPU#0 [running])):\n";
+        assert_eq!(missing(said, 2), None);
+        assert_eq!(missing(said, 3).unwrap(), "gdb shows no thread 3 of 3");
+        assert!(missing("", 1).unwrap().contains("kernel_main"));
+    }
+}

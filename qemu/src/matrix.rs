@@ -1,0 +1,99 @@
+//! Which machines the tests run on.
+
+use crate::board::{Board, Gic};
+use crate::machine::{Machine, Tree};
+
+/// The variants of a board, most usual first.
+pub fn variants(board: Board) -> Vec<Machine> {
+    let plain = |cores| Machine::new(board, cores);
+    match board {
+        Board::Pc => vec![plain(4), plain(1), plain(8)],
+        Board::Virt => vec![
+            plain(4),
+            Machine {
+                gic: Gic::V2,
+                ..plain(4)
+            },
+            Machine {
+                el2: true,
+                ..plain(4)
+            },
+            Machine {
+                gic: Gic::V2,
+                el2: true,
+                ..plain(4)
+            },
+            plain(1),
+            plain(8),
+        ],
+        Board::Raspi3b | Board::Raspi4b => vec![
+            plain(4),
+            plain(1),
+            Machine {
+                tree: Tree::Ghost,
+                ..plain(4)
+            },
+            Machine {
+                tree: Tree::None,
+                ..plain(4)
+            },
+        ],
+    }
+}
+
+/// The same with `cores` cores each; also those that cannot have that many.
+pub fn variants_with(board: Board, cores: u32) -> (Vec<Machine>, Vec<Machine>) {
+    let mut all: Vec<Machine> = Vec::new();
+    for variant in variants(board) {
+        // Without a tree or with a ghost in it, the number of cores is the point.
+        let machine = if variant.tree == Tree::True {
+            Machine { cores, ..variant }
+        } else {
+            variant
+        };
+        if machine.cores == cores && !all.contains(&machine) {
+            all.push(machine);
+        }
+    }
+    all.into_iter().partition(|machine| machine.check().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(machines: &[Machine]) -> Vec<String> {
+        machines.iter().map(Machine::id).collect()
+    }
+
+    #[test]
+    fn every_variant_is_possible_and_has_a_name_of_its_own() {
+        for board in Board::ALL {
+            let machines = variants(board);
+            assert!(machines.iter().all(|machine| machine.check().is_ok()));
+            let mut names = ids(&machines);
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), machines.len());
+        }
+    }
+
+    #[test]
+    fn asking_for_a_number_of_cores_leaves_each_kind_of_machine_once() {
+        let (virt, left_out) = variants_with(Board::Virt, 2);
+        assert_eq!(
+            ids(&virt),
+            [
+                "virt-gic3-2",
+                "virt-gic2-2",
+                "virt-gic3-el2-2",
+                "virt-gic2-el2-2"
+            ]
+        );
+        assert!(left_out.is_empty());
+        let (virt, left_out) = variants_with(Board::Virt, 16);
+        assert_eq!((virt.len(), left_out.len()), (2, 2));
+        assert_eq!(ids(&variants_with(Board::Raspi3b, 2).0), ["raspi3b-2"]);
+        assert_eq!(variants_with(Board::Raspi3b, 4).0.len(), 3);
+    }
+}

@@ -1,0 +1,176 @@
+//! `test`: the host's tests, then every variant of every board, the framework's own tests and
+//! what an idle machine costs.
+
+use crate::board::Board;
+use crate::machine::{Machine, Tree};
+use crate::options::Options;
+use crate::problem::Result;
+use crate::report::Report;
+use crate::verdict::{Kind, TestResult, Watcher};
+use crate::{fixtures, host, idle, long, matrix, scripted, suite};
+use std::path::{Path, PathBuf};
+
+/// What runs on the machine with a ghost: enough to see that the other cores work.
+const GHOST_FILTER: &str = "boot";
+
+pub fn test(options: &Options) -> Result<u8> {
+    let mut report = Report::new();
+    let junit = options
+        .junit
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("target/junit.xml"));
+    let boards = boards(options)?;
+    if !options.no_host {
+        host::run(&mut report, &options.filter)?;
+    }
+    if !options.host_only {
+        let images = options.images()?;
+        for board in boards {
+            match board.check_qemu() {
+                Ok(()) => on_board(board, &images, options, &mut report),
+                Err(problem) if board == Board::Raspi4b && options.board.is_none() => {
+                    report.say(&format!("\n== {} is left out: {problem}", board.name()));
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+    report.finish(&junit, &options.filter)
+}
+
+/// The boards that are asked for, all unless told.
+fn boards(options: &Options) -> Result<Vec<Board>> {
+    if options.board.is_none() {
+        return Ok(Board::ALL.to_vec());
+    }
+    let board = options.board()?;
+    if let Some(cores) = options.cores {
+        // Some variants may have fewer; that all have is what we insist on.
+        board.check_cores(cores, Machine::new(board, cores).gic)?;
+    }
+    Ok(vec![board])
+}
+
+fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report) {
+    let (variants, left_out) = match options.cores {
+        Some(cores) => matrix::variants_with(board, cores),
+        None => (matrix::variants(board), Vec::new()),
+    };
+    for machine in left_out {
+        report.say(&format!(
+            "\n== {} is left out: it cannot have so many",
+            machine.title()
+        ));
+    }
+    for machine in variants {
+        match machine.tree {
+            Tree::True => drop(image_tests(&machine, images, &options.filter, report)),
+            Tree::Ghost => ghost(&machine, images, &options.filter, report),
+            Tree::None => no_tree(&machine, images, &options.filter, report),
+        }
+    }
+    let usual = Machine::new(board, 4);
+    fixtures::run(
+        &usual,
+        &usual.image(images, "fixtures"),
+        &options.filter,
+        report,
+    );
+    idle_cost(&usual, images, &options.filter, report);
+    if options.long {
+        long::run(&usual, images, &options.filter, report);
+    }
+}
+
+fn image_tests(
+    machine: &Machine,
+    images: &Path,
+    filter: &str,
+    report: &mut Report,
+) -> suite::Summary {
+    report.suite(machine.id(), &machine.title());
+    report.began("booting");
+    let summary = suite::run(machine, &machine.image(images, "tests"), filter, report);
+    if let Some(cores) = summary.cores.filter(|cores| *cores != machine.cores) {
+        let message = format!("the image runs on {cores} cores, not on {}", machine.cores);
+        report.add(&TestResult::wrong(
+            "boot",
+            Kind::Failed,
+            message,
+            summary.boot_console.clone(),
+        ));
+    }
+    summary
+}
+
+fn ghost(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "a_core_that_does_not_come_up_is_named";
+    let chosen = if filter.is_empty() || name.contains(filter) {
+        GHOST_FILTER
+    } else {
+        filter
+    };
+    let summary = image_tests(machine, images, chosen, report);
+    if !name.contains(filter) {
+        return;
+    }
+    let console = summary.boot_console;
+    report.add(&match console.to_lowercase().contains("core 4") {
+        true => TestResult::passed(name, std::time::Duration::ZERO),
+        false => TestResult::wrong(
+            name,
+            Kind::Failed,
+            "nothing printed before the plan names core 4",
+            console,
+        ),
+    });
+}
+
+fn no_tree(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "it_finds_its_cores_without_a_device_tree";
+    if !name.contains(filter) {
+        return;
+    }
+    report.suite(machine.id(), &machine.title());
+    report.began(name);
+    let script = include_str!("../scripts/no-tree.script");
+    let (result, _) = scripted::boot(name, machine, &machine.image(images, "spindle"), "", script);
+    report.add(&result);
+}
+
+fn idle_cost(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "an_idle_machine_stays_idle";
+    if !name.contains(filter) {
+        return;
+    }
+    report.suite(
+        format!("idle-{}", machine.board.name()),
+        &format!("idle, {}", machine.title()),
+    );
+    report.began(name);
+    let image = machine.image(images, "spindle");
+    let (mut result, guest) = scripted::boot(
+        name,
+        machine,
+        &image,
+        "idle",
+        include_str!("../scripts/idle.script"),
+    );
+    let mut note = None;
+    if let Some(mut guest) = guest {
+        match idle::measure(&mut guest) {
+            Ok(figure) => {
+                note = figure.map(|figure| format!("idle: {figure:.1} % of one host core"))
+            }
+            Err(problem) => {
+                result =
+                    TestResult::wrong(name, Kind::ExitedEarly, problem.to_string(), result.console);
+            }
+        }
+        guest.quit();
+    }
+    report.add(&result);
+    if let Some(note) = note {
+        report.note(&note);
+    }
+}
