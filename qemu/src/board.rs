@@ -112,12 +112,12 @@ impl Board {
         }
     }
 
-    /// Where QEMU puts the first byte of the flat image: what addresses mean before the MMU is on.
-    pub fn load_address(self) -> Option<u64> {
+    /// Where the first byte of the image is loaded: what addresses mean before the MMU is on.
+    pub fn load_address(self) -> u64 {
         match self {
-            Board::Pc => None,
-            Board::Virt => Some(0x4008_0000),
-            Board::Raspi3b | Board::Raspi4b => Some(0x8_0000),
+            Board::Pc => 0x20_0000,
+            Board::Virt => 0x4008_0000,
+            Board::Raspi3b | Board::Raspi4b => 0x8_0000,
         }
     }
 

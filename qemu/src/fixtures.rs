@@ -76,6 +76,11 @@ pub fn run(machine: &Machine, image: &Path, filter: &str, report: &mut Report) {
     report.began("booting the fixtures");
     let mut quiet = Quiet::default();
     suite::run(machine, image, "", &mut quiet);
+    if quiet.results.iter().all(|result| result.index.is_none()) {
+        // It did not even boot: that is one thing gone wrong, not all of them.
+        quiet.results.iter().for_each(|result| report.add(result));
+        return;
+    }
     for check in checks {
         report.add(&check.judge(&quiet.results));
     }

@@ -85,7 +85,7 @@ pub fn address_of(elf: &Elf<'_>, name: &str) -> Option<u64> {
 #[derive(Default)]
 pub struct Symbols {
     functions: Vec<Function>,
-    /// Link address and, on boards where it differs, load address of the image's first byte.
+    /// Link address and load address of the image's first byte.
     bases: Option<(u64, u64)>,
 }
 
@@ -98,7 +98,7 @@ impl Symbols {
             let link = address_of(&elf, "__image_start");
             Ok(Symbols {
                 functions: functions(&elf)?,
-                bases: link.zip(board.load_address()),
+                bases: link.map(|link| (link, board.load_address())),
             })
         };
         read().unwrap_or_default()
