@@ -21,10 +21,10 @@ impl Events {
 
 /// Calls the runner and returns once it has let the guest go.
 pub fn serve() -> Events {
-    let chardevs = std::env::args().filter(|argument| argument.starts_with("socket,id=qmp,"));
-    let path = chardevs
-        .last()
-        .and_then(|chardev| Some(chardev.split_once("path=")?.1.to_string()));
+    let path = std::env::args().find_map(|argument| {
+        let path = argument.strip_prefix("socket,id=qmp,path=")?;
+        Some(path.to_string())
+    });
     let stream =
         UnixStream::connect(path.expect("a QMP socket is given")).expect("the runner listens");
     let events = Events(stream.try_clone().expect("a second handle"));
