@@ -15,8 +15,13 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds since the clock was started at boot; 0 before that.
 #[inline]
 pub fn now() -> u64 {
+    ticks_to_nanos(arch::counter().wrapping_sub(START.load(Relaxed)))
+}
+
+/// What `ticks` of the raw counter are in nanoseconds; 0 before the clock was started.
+#[inline]
+pub fn ticks_to_nanos(ticks: u64) -> u64 {
     let scale = NANOS_PER_TICK.load(Relaxed);
-    let ticks = arch::counter().wrapping_sub(START.load(Relaxed));
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 

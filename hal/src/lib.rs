@@ -26,6 +26,8 @@ pub mod clock;
 #[cfg(not(loom))]
 pub mod context;
 #[cfg(not(loom))]
+pub mod io;
+#[cfg(not(loom))]
 pub mod irq;
 #[cfg(not(loom))]
 pub mod layout;

@@ -43,3 +43,10 @@ pub fn restart() -> ! {
     }
     arch::halt()
 }
+
+/// Takes the machine down without asking anybody: a triple fault on a PC, a
+/// restart elsewhere. For the test framework's own tests.
+pub fn restart_by_force() -> ! {
+    arch::power::crash();
+    restart()
+}

@@ -1,2 +1,35 @@
-//! The image.
-#![no_std]
+//! The image: boot order, trap wiring, heap, console, shell, tests.
+//!
+//! Every image (the shell, the tests, the benches) begins with [`start`], which
+//! brings the machine up, and then goes its own way.
+
+#![cfg_attr(target_os = "none", no_std)]
+
+extern crate alloc;
+
+#[path = "mem_early.rs"]
+pub mod mem;
+
+#[cfg(target_os = "none")]
+pub mod console;
+#[cfg(target_os = "none")]
+pub mod cores;
+#[cfg(target_os = "none")]
+mod failure;
+#[cfg(target_os = "none")]
+pub mod shell;
+#[cfg(target_os = "none")]
+mod start;
+#[cfg(target_os = "none")]
+pub mod symbols;
+#[cfg(target_os = "none")]
+pub mod test_main;
+#[cfg(all(target_os = "none", feature = "kernel-test"))]
+mod tests;
+#[cfg(target_os = "none")]
+pub mod tour;
+#[cfg(target_os = "none")]
+pub mod upcalls;
+
+#[cfg(target_os = "none")]
+pub use start::{Machine, start};

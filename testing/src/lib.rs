@@ -218,10 +218,10 @@ impl KernelTest {
 #[cfg(target_os = "none")]
 fn registry() -> &'static [KernelTest] {
     unsafe extern "C" {
-        static __tests_start: KernelTest;
-        static __tests_end: KernelTest;
+        static __tests_start: u8;
+        static __tests_end: u8;
     }
-    let start = &raw const __tests_start;
+    let start = (&raw const __tests_start).cast::<KernelTest>();
     let end = &raw const __tests_end;
     let count = (end as usize - start as usize) / size_of::<KernelTest>();
     // SAFETY: 1. the linker script brackets `.spindle.tests` with these two symbols and aligns it;

@@ -13,7 +13,7 @@ use core::{
 };
 use x86_64::{VirtAddr, registers::model_specific::GsBase};
 
-pub use apic::{calibrate_begin, calibrate_end, send_init, send_startup, set_id};
+pub use apic::{calibrate_begin, calibrate_end as start_clock, send_init, send_startup, set_id};
 pub use paging::{activate, root};
 pub use super::{counter, halt as stay_out};
 pub use pm_timer::boot_micros;

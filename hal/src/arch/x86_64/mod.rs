@@ -179,3 +179,21 @@ pub fn counter() -> u64 {
 pub fn cycles() -> u64 {
     counter()
 }
+
+/// Reads a byte from an I/O port.
+///
+/// # Safety
+/// The port belongs to the caller's device.
+pub unsafe fn read_port(port: u16) -> u8 {
+    // SAFETY: the caller's promise.
+    unsafe { x86_64::instructions::port::Port::new(port).read() }
+}
+
+/// Writes a byte to an I/O port.
+///
+/// # Safety
+/// The port belongs to the caller's device.
+pub unsafe fn write_port(port: u16, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { x86_64::instructions::port::Port::new(port).write(value) }
+}

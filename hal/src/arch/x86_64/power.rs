@@ -28,3 +28,10 @@ pub fn restart(_: Power) {
         Port::<u8>::new(0x64).write(0xfe);
     }
 }
+
+/// A triple fault: an interrupt when there are no descriptors.
+pub fn crash() {
+    let nothing = [0u16; 5];
+    // SAFETY: the machine is to go down, and does with the next instruction.
+    unsafe { core::arch::asm!("lidt [{}]", "int3", in(reg) nothing.as_ptr()) };
+}

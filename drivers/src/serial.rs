@@ -1,0 +1,123 @@
+//! The console's serial port.
+
+use arm_pl011_uart::{
+    DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart as Pl011,
+    UniqueMmioPointer,
+};
+use core::ptr::NonNull;
+use hal::{board::Uart, irq::Line, paging};
+use uart_16550::{BaudRate, Config, Uart16550, backend::Backend, spec::registers::IER};
+
+/// A serial port, whichever kind it is.
+pub enum Serial {
+    /// At I/O ports.
+    Ns16550(Uart16550<Ports>),
+    /// In memory.
+    Pl011(Pl011<'static>),
+}
+
+/// The eight ports of a 16550.
+pub struct Ports(u16);
+
+impl Backend for Ports {
+    unsafe fn read(&mut self, register: u8) -> u8 {
+        // SAFETY: 1. the board's table says a 16550 is here; 2. the caller keeps `register` below 8.
+        unsafe { hal::io::read_port(self.0 + u16::from(register)) }
+    }
+
+    unsafe fn write(&mut self, register: u8, value: u8) {
+        // SAFETY: as above.
+        unsafe { hal::io::write_port(self.0 + u16::from(register), value) }
+    }
+}
+
+/// Bits a second, on every board.
+const BAUD: u32 = 115_200;
+/// What clocks a PL011: `init_uart_clock` of a Pi's config.txt; QEMU does not care.
+const PL011_CLOCK: u32 = 48_000_000;
+
+impl Serial {
+    /// Sets up the board's console port; `None` if it has none that this driver knows,
+    /// or it does not answer.
+    pub fn open(uart: Uart) -> Option<Self> {
+        match uart {
+            Uart::Ns16550 { port, .. } => {
+                // SAFETY: the board's table says a 16550 is here, and this is the only driver for it.
+                let mut serial = unsafe { Uart16550::new_with_backend(Ports(port)) };
+                let config = Config {
+                    baud_rate: BaudRate::Baud115200,
+                    ..Config::DEFAULT
+                };
+                serial.init(config).ok()?;
+                Some(Self::Ns16550(serial))
+            }
+            Uart::Pl011 { registers, .. } => {
+                let at = paging::map_device(registers, size_of::<PL011Registers>()).ok()?;
+                let at = NonNull::new(at as *mut PL011Registers)?;
+                // SAFETY: 1. the registers were just mapped as device memory, for good; 2. the board's
+                // table says a PL011 is there; 3. this is the only driver for it.
+                let mut serial = Pl011::new(unsafe { UniqueMmioPointer::new(at) });
+                let line = LineConfig {
+                    data_bits: DataBits::Bits8,
+                    parity: Parity::None,
+                    stop_bits: StopBits::One,
+                };
+                serial.enable(line, BAUD, PL011_CLOCK).ok()?;
+                Some(Self::Pl011(serial))
+            }
+            Uart::Host => None,
+        }
+    }
+
+    /// Sends all of `bytes`, waiting where it must.
+    pub fn send(&mut self, mut bytes: &[u8]) {
+        match self {
+            Self::Ns16550(serial) => {
+                while !bytes.is_empty() {
+                    bytes = &bytes[serial.send_bytes(bytes)..];
+                    hal::pause();
+                }
+            }
+            Self::Pl011(serial) => {
+                for &byte in bytes {
+                    while serial.is_tx_fifo_full() {
+                        hal::pause();
+                    }
+                    serial.write_word(byte);
+                }
+            }
+        }
+    }
+
+    /// A byte that has arrived, if there is one. One that arrived damaged is dropped.
+    pub fn receive(&mut self) -> Option<u8> {
+        match self {
+            Self::Ns16550(serial) => serial.try_receive_byte().ok(),
+            Self::Pl011(serial) => loop {
+                match serial.read_word() {
+                    Ok(byte) => return byte,
+                    Err(_) => continue,
+                }
+            },
+        }
+    }
+
+    /// Asks for an interrupt when bytes arrive. Reading all of them makes it stop.
+    pub fn interrupt_on_receive(&mut self) {
+        match self {
+            Self::Ns16550(serial) => serial.enable_interrupts(IER::DATA_READY),
+            Self::Pl011(serial) => {
+                // By level, or when fewer have been waiting for a while.
+                serial.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+            }
+        }
+    }
+}
+
+/// The interrupt line of the board's console port.
+pub fn line(uart: Uart) -> Option<Line> {
+    match uart {
+        Uart::Ns16550 { line, .. } | Uart::Pl011 { line, .. } => Some(line),
+        Uart::Host => None,
+    }
+}

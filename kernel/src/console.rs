@@ -1,0 +1,190 @@
+//! The console: lines of several cores that never mix, and the `log` crate's
+//! output.
+//!
+//! One lock around the serial port, held for a whole line. A machine panic
+//! stops all other cores first and then writes past the lock, which one of
+//! them may hold for ever.
+
+use boot::command_line::Level;
+use core::{
+    fmt::{self, Write},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
+use drivers::serial::Serial;
+use hal::{board::Uart, clock, cores, stop, sync::Lock};
+use log::LevelFilter;
+
+static PORT: Lock<Option<Serial>> = Lock::new(None);
+/// Set while a machine panic is reported: the lock counts no more.
+static FORCED: AtomicBool = AtomicBool::new(false);
+
+/// Writes to the serial port, with the carriage returns that terminals want.
+struct Port<'a>(&'a mut Serial);
+
+impl Write for Port<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut pieces = text.split('\n');
+        if let Some(first) = pieces.next() {
+            self.0.send(first.as_bytes());
+        }
+        for piece in pieces {
+            self.0.send(b"\r\n");
+            self.0.send(piece.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn with_port<T>(use_it: impl FnOnce(&mut Serial) -> T) -> Option<T> {
+    // SAFETY: the raw lock is only asked who holds it.
+    let held_here = {
+        let _masked = hal::irq::mask();
+        unsafe { PORT.raw() }.is_held_here()
+    };
+    if held_here || FORCED.load(Relaxed) {
+        // SAFETY: either this very core is writing a line, and what is shown in it writes
+        // another; or all other cores stand still in a machine panic.
+        return unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it);
+    }
+    PORT.lock().as_mut().map(use_it)
+}
+
+/// Opens the board's serial port and starts to log.
+pub fn init(uart: Uart, level: Level) {
+    *PORT.lock() = Serial::open(uart);
+    // Fails only if a logger is set already, which then is this one.
+    let _ = log::set_logger(&Logger);
+    set_level(level);
+}
+
+/// Chooses what is logged.
+pub fn set_level(level: Level) {
+    log::set_max_level(match level {
+        Level::Off => LevelFilter::Off,
+        Level::Error => LevelFilter::Error,
+        Level::Warn => LevelFilter::Warn,
+        Level::Info => LevelFilter::Info,
+        Level::Debug => LevelFilter::Debug,
+        Level::Trace => LevelFilter::Trace,
+    });
+}
+
+/// Writes text as it is.
+pub fn print(text: fmt::Arguments<'_>) {
+    // The port itself never fails; an error of a `Display` has said what it could.
+    let _ = with_port(|port| Port(port).write_fmt(text));
+}
+
+/// Writes one line, whole.
+pub fn print_line(line: fmt::Arguments<'_>) {
+    print(format_args!("{line}\n"));
+}
+
+/// Takes the console for the report of a machine panic.
+///
+/// # Safety
+/// All other cores are stopped.
+pub unsafe fn force() {
+    FORCED.store(true, Relaxed);
+}
+
+/// Writes one line to the console, like `std`'s `println!`.
+#[macro_export]
+macro_rules! println {
+    () => { $crate::console::print(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::console::print_line(format_args!($($text)*)) };
+}
+
+/// Writes to the console, like `std`'s `print!`.
+#[macro_export]
+macro_rules! print {
+    ($($text:tt)*) => { $crate::console::print(format_args!($($text)*)) };
+}
+
+struct Logger;
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let micros = clock::now() / 1000;
+        print_line(format_args!(
+            "[{:5}.{:06}] core {} {:5} {}: {}",
+            micros / 1_000_000,
+            micros % 1_000_000,
+            cores::this_core(),
+            record.level(),
+            record.target(),
+            record.args()
+        ));
+    }
+
+    fn flush(&self) {}
+}
+
+/// Bytes that arrived and nobody has read yet.
+struct Input {
+    bytes: [u8; 256],
+    head: usize,
+    count: usize,
+}
+
+static INPUT: Lock<Input> = Lock::new(Input {
+    bytes: [0; 256],
+    head: 0,
+    count: 0,
+});
+/// Bytes that came when there was no room.
+static OVERRUN: AtomicUsize = AtomicUsize::new(0);
+
+/// The serial port's interrupt: takes what has arrived.
+pub fn on_receive() {
+    let mut input = INPUT.lock();
+    while let Some(Some(byte)) = with_port(Serial::receive) {
+        if input.count == input.bytes.len() {
+            OVERRUN.fetch_add(1, Relaxed);
+            continue;
+        }
+        let at = (input.head + input.count) % input.bytes.len();
+        input.bytes[at] = byte;
+        input.count += 1;
+    }
+}
+
+/// Lets received bytes interrupt core `core`.
+pub fn listen(uart: Uart, core: usize) {
+    if let Some(line) = drivers::serial::line(uart) {
+        with_port(Serial::interrupt_on_receive);
+        hal::irq::enable_line(line, core);
+    }
+}
+
+/// Sleeps until a byte has arrived and takes it. On the core that listens.
+pub fn read_byte() -> u8 {
+    loop {
+        let masked = hal::irq::mask();
+        {
+            let mut input = INPUT.lock();
+            if input.count > 0 {
+                let byte = input.bytes[input.head];
+                input.head = (input.head + 1) % input.bytes.len();
+                input.count -= 1;
+                return byte;
+            }
+        }
+        // Masked since the look: the interrupt of a byte that came meanwhile ends the sleep at once.
+        hal::irq::wait(&masked);
+    }
+}
+
+/// Bytes lost because nobody read them in time.
+pub fn overrun() -> usize {
+    OVERRUN.load(Relaxed)
+}
+
+/// Whether a machine panic is being reported.
+pub fn is_forced() -> bool {
+    FORCED.load(Relaxed) && stop::is_requested()
+}

@@ -1,0 +1,25 @@
+//! The `main` of test images.
+
+use crate::{console, failure, start};
+use boot::BootInfo;
+use hal::power::{self, Status};
+use testing::Environment;
+
+/// Brings the machine up, runs the tests, ends with their status.
+pub fn main(info: &'static BootInfo) -> ! {
+    failure::report_to_runner();
+    let machine = start(info);
+    let summary = testing::run(&Environment {
+        board: info.platform.board.name(),
+        cores: hal::cores::online().len(),
+        filter: machine.options.test,
+        from: machine.options.from,
+        now: hal::clock::now,
+        print_line: console::print_line,
+    });
+    power::exit(if summary.failed == 0 {
+        Status::Success
+    } else {
+        Status::Failure
+    })
+}
