@@ -6,6 +6,8 @@ use crate::machine::{Machine, Serial};
 use crate::options::Options;
 use crate::problem::{Problem, Result, stop};
 use crate::process::{Process, pump};
+use crate::symbols;
+use std::fs::File;
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -14,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Called once every core is up: where a session without a terminal stops to look around.
-pub const ALL_UP: &str = "kernel_all_cores_up";
+/// What runs once every core is up: where a session without a terminal stops to look around.
+const ALL_UP: [&str; 2] = ["kernel::shell::run", "kernel::tour::run"];
 /// For a session without a terminal.
 const BATCH_LIMIT: Duration = Duration::from_secs(180);
 
@@ -42,7 +44,20 @@ pub fn gdb(options: &Options) -> Result<u8> {
 /// Runs until all cores are up and returns what gdb printed of them.
 pub fn batch(machine: &Machine, image: &Path, words: &str) -> Result<String> {
     let mut session = Session::start(machine, image, words)?;
-    session.commands += &format!("backtrace\ntbreak {ALL_UP}\ncontinue\ncores\nkill\nquit\n");
+    let bytes = files::read(&session.elf)?;
+    let functions = symbols::functions(&symbols::parse(&bytes)?)?;
+    let places = functions
+        .iter()
+        .filter(|function| ALL_UP.contains(&function.name.as_str()));
+    let places: Vec<u64> = places.map(|function| function.start).collect();
+    if places.is_empty() {
+        stop!("{} has none of {}", image.display(), ALL_UP.join(", "));
+    }
+    session.commands += "backtrace\n";
+    for place in places {
+        session.commands += &format!("tbreak *{place:#x}\n");
+    }
+    session.commands += "continue\ncores\nquit\n";
     let mut command = session.debugger(machine.board.arch())?;
     command
         .arg("-batch")
@@ -106,12 +121,16 @@ impl Session {
             .arg("-S")
             .arg("-gdb")
             .arg(format!("tcp:127.0.0.1:{port}"));
-        command.stdin(Stdio::null()).process_group(0);
+        // The terminal is gdb's: what QEMU has to say goes to a file.
+        let log = PathBuf::from(format!("target/qemu/gdb-{name}-qemu.log"));
+        let log = File::create(&log).map_err(|error| Problem::at(&log, error))?;
+        command.stdin(Stdio::null()).stderr(log).process_group(0);
         let qemu = Process::start(&mut command)?;
         let commands = format!(
             "\
 set pagination off
 set confirm off
+set backtrace limit 40
 set tcp connect-timeout 60
 target remote 127.0.0.1:{port}
 
@@ -131,7 +150,9 @@ end
 
 # Leaving gdb ends the guest.
 define hook-quit
-  kill
+  if $_thread != 0
+    kill
+  end
 end
 
 break kernel_main

@@ -83,16 +83,16 @@ impl Registers {
             u64::from_str_radix(digits, 16).ok()
         };
         let (pc, frame) = match arch {
-            Arch::X86_64 => ("RIP", "RBP"),
-            Arch::Aarch64 => ("PC", "X29"),
+            // A core that was never started is in 16-bit mode, where the names are shorter.
+            Arch::X86_64 => (
+                value("RIP").or(value("EIP"))?,
+                value("RBP").or(value("EBP"))?,
+            ),
+            Arch::Aarch64 => (value("PC")?, value("X29")?),
         };
         let halted = arch == Arch::X86_64 && value("HLT") == Some(1);
         let state = if halted { " (halted)" } else { "" };
-        Some(Registers {
-            pc: value(pc)?,
-            frame: value(frame)?,
-            state,
-        })
+        Some(Registers { pc, frame, state })
     }
 }
 
@@ -119,6 +119,9 @@ mod tests {
             (0xffff_ffff_8010_1234, 0x11_cff0)
         );
         assert_eq!(registers.state, " (halted)");
+        let never_started = "EAX=00000000 EBP=00000000\r\nEIP=0000fff0 EFL=00000002 HLT=1\r\n";
+        let registers = Registers::read(Arch::X86_64, never_started).unwrap();
+        assert_eq!((registers.pc, registers.frame), (0xfff0, 0));
         let arm = " PC=0000000040081234 X00=0000000000000000\r\nX28=0000000000000000 X29=00000000400a0fe0 X30=1\r\n";
         let registers = Registers::read(Arch::Aarch64, arm).unwrap();
         assert_eq!((registers.pc, registers.frame), (0x4008_1234, 0x400a_0fe0));

@@ -18,6 +18,8 @@ use std::time::Instant;
 pub struct Summary {
     /// What the first boot printed before its plan.
     pub boot_console: String,
+    /// How many tests the image said it has.
+    pub plan: Option<usize>,
     /// How many cores the image said it runs on.
     pub cores: Option<u32>,
 }
@@ -51,6 +53,7 @@ pub fn run(machine: &Machine, image: &Path, filter: &str, watcher: &mut dyn Watc
         if from == 0 {
             summary = Summary {
                 boot_console: boot.console,
+                plan: boot.plan,
                 cores: boot.cores,
             };
         }
