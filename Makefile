@@ -57,7 +57,7 @@ help:
 	echo "Spindle. The commands:"
 	sed -n 's/^\([a-z-]*\):.*## *\(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 	echo
-	echo "BOARD is pc, virt, raspi3b or raspi4b (pc, and every board for test). What is missing, they install."
+	echo "BOARD is pc, virt, raspi3b or raspi4b (default pc; for test pc, virt and raspi3b). What is missing they install."
 
 tool:
 	tools/setup host
