@@ -19,6 +19,7 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 pub mod command_line;
+pub mod devicetree;
 pub mod memory;
 
 #[cfg(target_os = "none")]

@@ -25,6 +25,12 @@ pub fn ticks_to_nanos(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
+/// The raw counter's value when [`now`] will be `nanos`.
+pub fn nanos_to_counter(nanos: u64) -> u64 {
+    let ticks = (u128::from(nanos) << 32).div_ceil(u128::from(NANOS_PER_TICK.load(Relaxed).max(1)));
+    START.load(Relaxed).saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX))
+}
+
 /// Starts the clock at the raw counter's value `start`, with `hertz` ticks a second.
 pub fn start(start: u64, hertz: u64) {
     START.store(start, Relaxed);

@@ -23,12 +23,22 @@ impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
         let context = context::current();
-        let left = context.guards.load(Relaxed) - 1;
-        context.guards.store(left, Relaxed);
-        if left == 0 && context.need_resched.load(Relaxed) != 0 {
-            context.need_resched.store(0, Relaxed);
-            traps::upcalls().give_way();
+        context.guards.store(context.guards.load(Relaxed) - 1, Relaxed);
+        // The rarer question first: that is one comparison on the way that all take.
+        if context.need_resched.load(Relaxed) != 0 {
+            was_asked();
         }
+    }
+}
+
+/// A guard was dropped, and the context had been asked to give way: it does if that was the last.
+#[cold]
+#[inline(never)]
+fn was_asked() {
+    let context = context::current();
+    if context.guards.load(Relaxed) == 0 {
+        context.need_resched.store(0, Relaxed);
+        traps::upcalls().give_way();
     }
 }
 

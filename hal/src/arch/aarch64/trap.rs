@@ -1,0 +1,266 @@
+//! Trap entry and exit.
+//!
+//! Contexts run on SP_EL0 and traps on SP_EL1, so a trap never pushes onto a
+//! context's stack, which may be unmapped. The entry saves all registers into
+//! the block of the interrupted context, calls [`dispatch`] and resumes
+//! whatever frame that returns. A trap inside a handler saves into a spare
+//! frame of the core; the trap of such a trap gets another stack too, because
+//! the trap stack itself may be what was wrong.
+
+use super::{Core, Frame, interrupts};
+use crate::{
+    context::{self, ContextBlock},
+    flush, stop,
+    traps::{self, Fault, FaultKind},
+};
+use core::{
+    arch::{asm, global_asm, naked_asm},
+    mem::offset_of,
+};
+
+unsafe extern "C" {
+    fn trap_vectors();
+}
+
+/// Points this core at the vectors.
+pub fn init_each_core() {
+    // SAFETY: the vectors are aligned and handle every entry; asynchronous aborts are reported from here on.
+    unsafe {
+        asm!("msr vbar_el1, {}", "isb", "msr daifclr, #4", in(reg) trap_vectors as *const () as u64,
+             options(nostack, preserves_flags));
+    }
+}
+
+const SYNCHRONOUS: u64 = 0;
+const INTERRUPT: u64 = 1;
+
+// Sixteen entries of 128 bytes: four kinds (synchronous, interrupt, fast interrupt, abort) from
+// EL1 on SP_EL0, from EL1 on SP_EL1, and from below, where nothing runs. TPIDR_EL0 is free to hold a register.
+global_asm!(
+    ".pushsection .text.trap_vectors, \"ax\"",
+    ".balign 2048",
+    ".global trap_vectors",
+    ".type trap_vectors, @function",
+    "trap_vectors:",
+    ".set kind, 0",
+    ".rept 4",
+    ".balign 128",
+    "msr tpidr_el0, x0",
+    "mrs x0, tpidr_el1",
+    "stp x1, x2, [x0, #{x} + 8]",
+    "mov x1, #kind",
+    "mrs x2, sp_el0",
+    "b {entry}",
+    ".set kind, kind + 1",
+    ".endr",
+    ".set kind, 0",
+    ".rept 4",
+    ".balign 128",
+    "msr tpidr_el0, x0",
+    "mrs x0, tpidr_el1",
+    "ldr x0, [x0, #{core}]",
+    "add x0, x0, #{nested}",
+    "stp x1, x2, [x0, #{x} + 8]",
+    "mov x1, #kind",
+    "mov x2, sp",
+    "b {nested_entry}",
+    ".set kind, kind + 1",
+    ".endr",
+    ".rept 8",
+    ".balign 128",
+    "b .",
+    ".endr",
+    ".balign 128",
+    ".size trap_vectors, . - trap_vectors",
+    ".popsection",
+    x = const offset_of!(Frame, x),
+    core = const offset_of!(ContextBlock, core),
+    nested = const offset_of!(Core, nested),
+    entry = sym entry,
+    nested_entry = sym nested_entry,
+);
+
+/// A trap in a handler. The second of them saves to the second spare frame and
+/// takes the emergency stack; it never comes back.
+#[unsafe(naked)]
+extern "C" fn nested_entry() {
+    naked_asm!(
+        "str x3, [x0, #{x} + 3 * 8]",
+        "sub x3, x0, #{nested}",
+        "ldr w3, [x3, #{depth}]",
+        "cmp w3, #2",
+        "b.hs 2f",
+        "ldr x3, [x0, #{x} + 3 * 8]",
+        "b {entry}",
+        "2:",
+        "sub x3, x0, #{nested}",
+        "ldr x3, [x3, #{emergency}]",
+        "mov sp, x3",
+        "add x0, x0, #{frame_size}",
+        "b {entry}",
+        x = const offset_of!(Frame, x),
+        nested = const offset_of!(Core, nested),
+        depth = const offset_of!(Core, trap_depth),
+        emergency = const offset_of!(Core, emergency_stack),
+        frame_size = const size_of::<Frame>(),
+        entry = sym entry,
+    )
+}
+
+/// x0: frame to save to, with x1 and x2 saved; x1: kind; x2: stack pointer;
+/// TPIDR_EL0: x0.
+#[unsafe(naked)]
+extern "C" fn entry() {
+    naked_asm!(
+        "stp x3, x4, [x0, #{x} + 3 * 8]",
+        "stp x5, x6, [x0, #{x} + 5 * 8]",
+        "stp x7, x8, [x0, #{x} + 7 * 8]",
+        "stp x9, x10, [x0, #{x} + 9 * 8]",
+        "stp x11, x12, [x0, #{x} + 11 * 8]",
+        "stp x13, x14, [x0, #{x} + 13 * 8]",
+        "stp x15, x16, [x0, #{x} + 15 * 8]",
+        "stp x17, x18, [x0, #{x} + 17 * 8]",
+        "stp x19, x20, [x0, #{x} + 19 * 8]",
+        "stp x21, x22, [x0, #{x} + 21 * 8]",
+        "stp x23, x24, [x0, #{x} + 23 * 8]",
+        "stp x25, x26, [x0, #{x} + 25 * 8]",
+        "stp x27, x28, [x0, #{x} + 27 * 8]",
+        "stp x29, x30, [x0, #{x} + 29 * 8]",
+        "mrs x3, tpidr_el0",
+        "str x3, [x0, #{x}]",
+        "mrs x3, elr_el1",
+        "mrs x4, spsr_el1",
+        "stp x2, x3, [x0, #{sp}]",
+        "stp x4, xzr, [x0, #{state}]",
+        "mrs x5, tpidr_el1",
+        "ldr x5, [x5, #{core}]",
+        "ldr w6, [x5, #{depth}]",
+        "add w6, w6, #1",
+        "str w6, [x5, #{depth}]",
+        // A made-up stack frame, so that a backtrace goes on into what was interrupted.
+        "stp x29, x3, [sp, #-16]!",
+        "mov x29, sp",
+        "bl {dispatch}",
+        "add sp, sp, #16",
+        // The core is the one that was entered, whatever context comes next.
+        "mrs x5, tpidr_el1",
+        "ldr x5, [x5, #{core}]",
+        "ldr w6, [x5, #{depth}]",
+        "sub w6, w6, #1",
+        "str w6, [x5, #{depth}]",
+        "b {resume}",
+        x = const offset_of!(Frame, x),
+        sp = const offset_of!(Frame, sp),
+        state = const offset_of!(Frame, state),
+        core = const offset_of!(ContextBlock, core),
+        depth = const offset_of!(Core, trap_depth),
+        dispatch = sym dispatch,
+        resume = sym resume,
+    )
+}
+
+/// Goes on with the frame in x0, whichever way it was saved. Interrupts are
+/// masked, and SP_EL1 is in use and back where it was before the trap.
+#[unsafe(naked)]
+pub extern "C" fn resume() {
+    naked_asm!(
+        "ldp x2, x3, [x0, #{sp}]",
+        "ldr x4, [x0, #{state}]",
+        "msr elr_el1, x3",
+        "msr spsr_el1, x4",
+        // A handler that was interrupted goes on on SP_EL1, which is right already.
+        "tbnz x4, #0, 2f",
+        "msr sp_el0, x2",
+        "2:",
+        "ldp x1, x2, [x0, #{x} + 8]",
+        "ldp x3, x4, [x0, #{x} + 3 * 8]",
+        "ldp x5, x6, [x0, #{x} + 5 * 8]",
+        "ldp x7, x8, [x0, #{x} + 7 * 8]",
+        "ldp x9, x10, [x0, #{x} + 9 * 8]",
+        "ldp x11, x12, [x0, #{x} + 11 * 8]",
+        "ldp x13, x14, [x0, #{x} + 13 * 8]",
+        "ldp x15, x16, [x0, #{x} + 15 * 8]",
+        "ldp x17, x18, [x0, #{x} + 17 * 8]",
+        "ldp x19, x20, [x0, #{x} + 19 * 8]",
+        "ldp x21, x22, [x0, #{x} + 21 * 8]",
+        "ldp x23, x24, [x0, #{x} + 23 * 8]",
+        "ldp x25, x26, [x0, #{x} + 25 * 8]",
+        "ldp x27, x28, [x0, #{x} + 27 * 8]",
+        "ldp x29, x30, [x0, #{x} + 29 * 8]",
+        "ldr x0, [x0, #{x}]",
+        "eret",
+        x = const offset_of!(Frame, x),
+        sp = const offset_of!(Frame, sp),
+        state = const offset_of!(Frame, state),
+    )
+}
+
+const _: () = assert!(offset_of!(Frame, pc) == offset_of!(Frame, sp) + 8);
+const _: () = assert!(offset_of!(Frame, kind) == offset_of!(Frame, state) + 8);
+const _: () = assert!(offset_of!(ContextBlock, frame) == 0);
+
+/// Handles a trap and says which frame to resume.
+extern "C" fn dispatch(frame: *mut Frame, kind: u64) -> *const Frame {
+    // SAFETY: the entry passes the frame it just filled; nobody else has a reference to it.
+    let saved = unsafe { &mut *frame };
+    match kind {
+        SYNCHRONOUS => return on_exception(saved),
+        INTERRUPT => interrupts::on_interrupt(|| {
+            if stop::is_requested() {
+                stop::halt_here(saved.program_counter(), saved.frame_pointer());
+            }
+        }),
+        other => return report(FaultKind::Other(0x100 + other), saved.program_counter(), saved),
+    }
+    flush::flush_point();
+    let interrupted = context::current();
+    // A frame of the core itself: a handler was interrupted, and is resumed.
+    if frame != interrupted.frame.get() {
+        return frame;
+    }
+    match traps::upcalls().on_exit(interrupted) {
+        None => frame,
+        Some((next, after)) => {
+            // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
+            unsafe { super::set_current(next) };
+            // The interrupted context is saved and this is the trap stack: nothing of it is in use.
+            (after.run)(after.argument);
+            // SAFETY: as above; a block lives as long as its context.
+            unsafe { next.as_ref() }.frame.get()
+        }
+    }
+}
+
+fn on_exception(frame: &mut Frame) -> *const Frame {
+    let (syndrome, address): (u64, u64);
+    // SAFETY: reads what the trap left; nothing can trap before this.
+    unsafe {
+        asm!("mrs {}, esr_el1", "mrs {}, far_el1", out(reg) syndrome, out(reg) address,
+             options(nostack, preserves_flags));
+    }
+    let class = syndrome >> 26 & 0x3f;
+    if super::probe::recover(class, frame) {
+        return frame;
+    }
+    let kind = match class {
+        0x00 | 0x0e => FaultKind::IllegalInstruction,
+        0x20 | 0x21 => FaultKind::Execute,
+        0x22 | 0x26 => FaultKind::Alignment,
+        // Fault status 0b100001: alignment.
+        0x24 | 0x25 if syndrome & 0x3f == 0x21 => FaultKind::Alignment,
+        0x24 | 0x25 if syndrome & 1 << 6 != 0 => FaultKind::Write,
+        0x24 | 0x25 => FaultKind::Read,
+        0x30..=0x35 | 0x3c => FaultKind::Breakpoint,
+        other => FaultKind::Other(other),
+    };
+    report(kind, address as usize, frame)
+}
+
+fn report(kind: FaultKind, address: usize, frame: &mut Frame) -> *const Frame {
+    let fault = Fault {
+        kind,
+        address,
+        in_handler: core::ptr::from_mut(frame) != context::current().frame.get(),
+    };
+    traps::upcalls().on_fault(&fault, frame)
+}
