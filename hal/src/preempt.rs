@@ -19,27 +19,46 @@ pub fn guard() -> Guard {
     Guard(PhantomData)
 }
 
+impl Guard {
+    /// Drops the guard as the last thing before `value` is returned. The same
+    /// as letting it drop, but the compiler need not save `value` for the rare
+    /// case that the context gives way: for the allocator, where that counts.
+    #[inline]
+    pub fn release<T>(self, value: T) -> T {
+        core::mem::forget(self);
+        if leave() { was_asked(value) } else { value }
+    }
+}
+
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        let context = context::current();
-        context.guards.store(context.guards.load(Relaxed) - 1, Relaxed);
-        // The rarer question first: that is one comparison on the way that all take.
-        if context.need_resched.load(Relaxed) != 0 {
-            was_asked();
+        if leave() {
+            was_asked(());
         }
     }
 }
 
-/// A guard was dropped, and the context had been asked to give way: it does if that was the last.
+/// Counts one guard down; whether the context was asked to give way. That
+/// question comes before "was it the last?", because its answer is almost
+/// always no: one comparison on the way that all take.
+#[inline]
+fn leave() -> bool {
+    let context = context::current();
+    context.guards.store(context.guards.load(Relaxed) - 1, Relaxed);
+    context.need_resched.load(Relaxed) != 0
+}
+
+/// Gives way if no guard is left.
 #[cold]
 #[inline(never)]
-fn was_asked() {
+fn was_asked<T>(value: T) -> T {
     let context = context::current();
     if context.guards.load(Relaxed) == 0 {
         context.need_resched.store(0, Relaxed);
         traps::upcalls().give_way();
     }
+    value
 }
 
 /// Whether the current context holds no guard.
