@@ -38,11 +38,9 @@ pub fn run(report: &mut Report, filter: &str) -> Result<()> {
             continue;
         }
         report.suite(format!("host-{name}"), &format!("host: {}", tool.display()));
-        let mut last = None;
-        let all_well = stream(&mut Command::new(tool), report, |line, _| {
-            last = totals(line).or(last)
-        })?;
-        count_tool(report, last, all_well);
+        let mut tests = ToolTests::default();
+        let all_well = stream(&mut Command::new(tool), report, |line, _| tests.line(line))?;
+        tests.finish(all_well, report);
     }
     Ok(())
 }
@@ -168,35 +166,50 @@ fn totals(line: &str) -> Option<(usize, usize)> {
     Some((passed.parse().ok()?, failed.parse().ok()?))
 }
 
-fn count_tool(report: &mut Report, totals: Option<(usize, usize)>, all_well: bool) {
-    let (passed, failed) = totals.unwrap_or((0, 0));
-    for number in 1..=passed {
-        report.record(TestResult::passed(
-            format!("passed_{number}"),
-            Duration::ZERO,
-        ));
+/// What has been seen of a program that ends in `N passed, N failed`.
+#[derive(Default)]
+struct ToolTests {
+    /// Tests that it named in lines `ok NAME` and `FAIL NAME`.
+    named: Vec<(String, bool)>,
+    totals: Option<(usize, usize)>,
+}
+
+impl ToolTests {
+    fn line(&mut self, line: &str) {
+        match line.split_once(' ') {
+            Some(("ok", name)) => self.named.push((name.trim().into(), true)),
+            Some(("FAIL" | "FAILED", name)) => self.named.push((name.trim().into(), false)),
+            _ => self.totals = totals(line).or(self.totals),
+        }
     }
-    for number in 1..=failed {
-        let message = "see above".to_string();
-        report.record(TestResult::wrong(
-            format!("failed_{number}"),
-            Kind::Failed,
-            message,
-            String::new(),
-        ));
-    }
-    if failed == 0 && (!all_well || totals.is_none()) {
-        let message = if all_well {
-            "did not say how many passed"
-        } else {
-            "did not end well; see above"
-        };
-        report.record(TestResult::wrong(
-            "whole",
-            Kind::Failed,
-            message,
-            String::new(),
-        ));
+
+    fn finish(mut self, all_well: bool, report: &mut Report) {
+        let (passed, failed) = self.totals.unwrap_or((0, 0));
+        let count = |well| self.named.iter().filter(|(_, ok)| *ok == well).count();
+        if (count(true), count(false)) != (passed, failed) {
+            // It did not name them all, so its totals are what counts.
+            let number = |well| move |number| (format!("test {number}"), well);
+            let all = (1..=passed).map(number(true));
+            self.named = all.chain((1..=failed).map(number(false))).collect();
+        }
+        for (name, ok) in self.named {
+            report.record(match ok {
+                true => TestResult::passed(name, Duration::ZERO),
+                false => TestResult::wrong(name, Kind::Failed, "see above", String::new()),
+            });
+        }
+        if failed == 0 && (!all_well || self.totals.is_none()) {
+            let message = match all_well {
+                true => "did not say how many passed",
+                false => "did not end well; see above",
+            };
+            report.record(TestResult::wrong(
+                "as a whole",
+                Kind::Failed,
+                message,
+                String::new(),
+            ));
+        }
     }
 }
 
@@ -268,18 +281,43 @@ mod tests {
         assert_eq!(totals("all 12 passed"), None);
     }
 
+    fn tool(lines: &[&str], all_well: bool) -> Vec<(String, bool)> {
+        let mut report = Report::new();
+        let mut tests = ToolTests::default();
+        lines.iter().for_each(|line| tests.line(line));
+        tests.finish(all_well, &mut report);
+        let results = report.suites.iter().flat_map(|suite| &suite.results);
+        results
+            .map(|result| (result.name.clone(), result.is_wrong()))
+            .collect()
+    }
+
+    #[test]
+    fn a_tools_tests_are_called_by_their_names_if_it_names_them() {
+        let named = tool(
+            &["ok    one way", "FAIL  another: no", "1 passed, 1 failed"],
+            false,
+        );
+        assert_eq!(
+            named,
+            [("one way".into(), false), ("another: no".into(), true)]
+        );
+        let unnamed = tool(&["ok    one way", "2 passed, 0 failed"], true);
+        assert_eq!(
+            unnamed,
+            [("test 1".into(), false), ("test 2".into(), false)]
+        );
+    }
+
     #[test]
     fn a_tool_that_says_nothing_or_ends_badly_is_a_failure() {
-        for (totals, all_well, wrong) in [
-            (None, true, 1),
-            (Some((2, 0)), false, 1),
-            (Some((2, 1)), false, 1),
-            (Some((2, 0)), true, 0),
-        ] {
-            let mut report = Report::new();
-            count_tool(&mut report, totals, all_well);
-            let results = report.suites.iter().flat_map(|suite| &suite.results);
-            assert_eq!(results.filter(|result| result.is_wrong()).count(), wrong);
-        }
+        let wrong = |lines: &[&str], all_well| {
+            let results = tool(lines, all_well);
+            results.iter().filter(|(_, wrong)| *wrong).count()
+        };
+        assert_eq!(wrong(&[], true), 1);
+        assert_eq!(wrong(&["2 passed, 0 failed"], false), 1);
+        assert_eq!(wrong(&["2 passed, 1 failed"], false), 1);
+        assert_eq!(wrong(&["2 passed, 0 failed"], true), 0);
     }
 }
