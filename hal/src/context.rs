@@ -146,3 +146,9 @@ pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
         arch::switch(old.frame.get(), next, after.run, after.argument);
     }
 }
+
+/// Fills every register that it may with values made from `seed`, spins `turns`
+/// times, and says whether all are unchanged. For tests of preemption.
+pub fn registers_survive(seed: u64, turns: u64) -> bool {
+    arch::registers_survive(seed, turns)
+}

@@ -3,10 +3,9 @@
 //! Cores are numbered 0.. as the firmware lists them; core 0 booted. One that
 //! never comes up leaves a hole, so "all cores" is a [`CoreSet`], not a count.
 
-use crate::{
-    arch,
-    sync::atomic::{AtomicU8, Ordering::*},
-};
+#[cfg(not(loom))]
+use crate::arch;
+use crate::sync::atomic::{AtomicU8, Ordering::*};
 
 /// Most cores that are used. A set of them is one word.
 pub const MAX_CORES: usize = 64;
@@ -121,6 +120,13 @@ impl Arrival {
     pub fn is_up(&self) -> bool {
         // Acquire pairs with `arrive`.
         self.0.load(Acquire) == UP
+    }
+
+    /// The core is gone and may come again, as only threads that play cores do.
+    #[cfg(all(not(target_os = "none"), not(loom)))]
+    pub(crate) fn leave(&self) {
+        // Release pairs with the acquire in `is_up`, though who asks learns only that it is not.
+        self.0.store(ABSENT, Release);
     }
 }
 

@@ -46,6 +46,12 @@ pub fn enable_each_core() {
     arch::irq_enable();
 }
 
+/// The first thing of a new context that may be interrupted: gives up the mask
+/// with which every context starts.
+pub fn enable_after_start() {
+    drop(Masked(PhantomData));
+}
+
 /// Whether this core is in a trap or interrupt handler.
 #[inline]
 pub fn in_handler() -> bool {

@@ -7,7 +7,6 @@
 
 extern crate alloc;
 
-#[path = "mem_early.rs"]
 pub mod mem;
 
 #[cfg(target_os = "none")]

@@ -6,7 +6,7 @@ use hal::{
     bring_up::{self, TRAP_STACK_SIZE, TRAP_STACKS},
     clock,
     cores::MAX_CORES,
-    irq,
+    irq, paging,
     stack::{self, Bounds},
 };
 use log::{info, warn};
@@ -33,7 +33,9 @@ pub fn start(info: &'static BootInfo) -> Machine {
     let options = info.options(&mut |_| {});
     console::init(info.platform.uart, options.log);
     upcalls::register();
-    mem::init(info.memory.usable().map(|region| (region.start, region.end)));
+    // SAFETY: once, here; boot put all usable memory into the direct map and keeps none of it.
+    unsafe { mem::init(info.memory.usable().map(|region| (region.start, region.end))) };
+    paging::set_frame_source(mem::alloc_zeroed_frame);
     guard_trap_stacks();
     let reports = release_cores(info);
     let boot_cycles = clock::cycles() - info.entered.cycles;
@@ -102,7 +104,7 @@ impl Machine {
             "memory: {} MiB usable in {} regions, {} MiB free",
             map.usable_bytes() >> 20,
             map.usable().count(),
-            mem::stats().frames_free * 4096 >> 20
+            mem::frames().stats().free >> 20 - 12
         );
         if map.lost() > 0 {
             warn!("memory: {} KiB left out, the map has too many regions", map.lost() >> 10);

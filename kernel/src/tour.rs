@@ -48,7 +48,7 @@ fn heap() {
     let expected: u64 = cores.iter().map(|core| core as u64 * 1_000_000 + 499_500).sum();
     println!("  {} cores made 1000 boxes each; their sum is {}, expected {expected}", cores.len(), sum.load(Relaxed));
     assert_eq!(sum.load(Relaxed), expected);
-    println!("  {} bytes are in use now", mem::stats().live_bytes);
+    println!("  {} bytes are in use now", mem::heap().stats().live_bytes());
 }
 
 fn protection() {

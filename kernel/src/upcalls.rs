@@ -1,10 +1,13 @@
 //! What the image does when hal reports a trap.
 
 use crate::{console, failure};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
 use hal::{
     board,
-    context::Frame,
+    context::{AfterSwitch, ContextBlock, Frame},
     cores::{self, MAX_CORES},
     irq::Line,
     traps::{Fault, Upcalls},
@@ -40,12 +43,21 @@ fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
-/// Called in each timer interrupt, with the core; for tests. 0: none.
-static TIMER_HOOK: AtomicUsize = AtomicUsize::new(0);
+/// What tests hang into an interrupt. 0: nothing.
+static ON_TIMER: AtomicUsize = AtomicUsize::new(0);
+static ON_EXIT: AtomicUsize = AtomicUsize::new(0);
+
+/// Chooses the context that an interrupt resumes, given the one it came from.
+pub type OnExit = fn(&'static ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)>;
 
 /// Calls `hook` in each timer interrupt from here on.
 pub fn set_timer_hook(hook: Option<fn()>) {
-    TIMER_HOOK.store(hook.map_or(0, |hook| hook as usize), Relaxed);
+    ON_TIMER.store(hook.map_or(0, |hook| hook as usize), Relaxed);
+}
+
+/// Calls `hook` at the end of each interrupt from here on.
+pub fn set_exit_hook(hook: Option<OnExit>) {
+    ON_EXIT.store(hook.map_or(0, |hook| hook as usize), Relaxed);
 }
 
 struct Image;
@@ -53,7 +65,7 @@ struct Image;
 impl Upcalls for Image {
     fn on_timer(&self) {
         bump(&counts(cores::this_core()).timers);
-        let hook = TIMER_HOOK.load(Relaxed);
+        let hook = ON_TIMER.load(Relaxed);
         if hook != 0 {
             // SAFETY: only `set_timer_hook` writes it, and writes a `fn()`.
             let hook = unsafe { core::mem::transmute::<usize, fn()>(hook) };
@@ -70,6 +82,19 @@ impl Upcalls for Image {
         if drivers::serial::line(board::platform().uart) == Some(line) {
             console::on_receive();
         }
+    }
+
+    fn on_exit(
+        &self,
+        interrupted: &'static ContextBlock,
+    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+        let hook = ON_EXIT.load(Relaxed);
+        if hook == 0 {
+            return None;
+        }
+        // SAFETY: only `set_exit_hook` writes it, and writes an `OnExit`.
+        let hook = unsafe { core::mem::transmute::<usize, OnExit>(hook) };
+        hook(interrupted)
     }
 
     fn on_fault(&self, fault: &Fault, frame: &Frame) -> ! {

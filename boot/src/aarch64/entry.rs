@@ -200,6 +200,10 @@ global_asm!(
     "ldr x2, =0x30d01805", // MMU, data cache, instruction cache
     "bl mmu_on",
     // Up into the image's own addresses, on SP_EL0.
+    "ldr x8, =image_upper",
+    "br x8",
+    ".type image_upper, @function",
+    "image_upper:",
     "msr spsel, #0",
     "ldr x0, =__boot_stack_high",
     "mov sp, x0",

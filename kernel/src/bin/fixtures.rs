@@ -5,6 +5,10 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hal::power::{self, Status};
 use testing::kernel_test;
 
@@ -23,6 +27,7 @@ fn a_test_that_panics() {
 #[kernel_test]
 fn a_test_that_overflows_its_stack() {
     #[inline(never)]
+    #[allow(unconditional_recursion, reason = "that is what is tested")]
     fn deeper(depth: u64) -> u64 {
         let mut here = [depth; 64];
         core::hint::black_box(&mut here);
@@ -47,6 +52,63 @@ fn a_test_that_hangs_with_interrupts_off() {
 #[kernel_test]
 fn a_test_that_exits_early() {
     power::exit(Status::Success);
+}
+
+#[kernel_test(cores = 2)]
+fn a_test_that_overflows_the_stack_of_another_core() {
+    kernel::cores::on_all(&|core| {
+        if core == 1 {
+            a_test_that_overflows_its_stack();
+        }
+    });
+}
+
+#[kernel_test(cores = 2)]
+fn a_test_in_which_all_cores_panic_at_once() {
+    let together = AtomicUsize::new(0);
+    kernel::cores::on_all(&|core| {
+        together.fetch_add(1, Relaxed);
+        while together.load(Relaxed) < hal::cores::online().len() {
+            hal::pause();
+        }
+        panic!("core {core} too");
+    });
+}
+
+#[kernel_test]
+fn a_test_that_panics_while_it_prints() {
+    struct Trap;
+    impl core::fmt::Display for Trap {
+        fn fmt(&self, _: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            panic!("in the middle of a line");
+        }
+    }
+    kernel::println!("this line ends in {Trap}");
+}
+
+#[kernel_test]
+fn a_test_that_allocates_in_an_interrupt() {
+    kernel::upcalls::set_timer_hook(Some(|| drop(Box::new(core::hint::black_box(1u64)))));
+    hal::clock::arm(0);
+    loop {
+        hal::pause();
+    }
+}
+
+#[kernel_test]
+fn a_test_that_reads_null() {
+    let null = core::hint::black_box(core::ptr::null::<u64>());
+    // SAFETY: it is not; that is what is tested.
+    core::hint::black_box(unsafe { null.read_volatile() });
+}
+
+#[kernel_test(cores = 2)]
+fn a_test_in_which_all_cores_print() {
+    kernel::cores::on_all(&|core| {
+        for line in 0..100 {
+            kernel::println!("core {core} line {line}: the quick brown fox jumps over the lazy dog");
+        }
+    });
 }
 
 #[kernel_test]

@@ -1,1 +1,15 @@
-//! Tests of the image as a whole.
+//! Tests of the image, on the machine it runs on.
+//!
+//! | | |
+//! |---|---|
+//! | `cores` | kicks, jobs, locks, masking |
+//! | `time` | the clock and the timers |
+//! | `protection` | what pages may and may not |
+//! | `contexts` | switching, voluntarily and from an interrupt |
+//! | `image` | command line, symbols, the boot's own report |
+
+mod contexts;
+mod cores;
+mod image;
+mod protection;
+mod time;

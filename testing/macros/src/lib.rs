@@ -1,6 +1,6 @@
 //! The `#[kernel_test]` attribute.
 //!
-//! It leaves the function as it is and puts one record about it into the
+//! It leaves the function as it is, only never inlined, and puts one record about it into the
 //! `.spindle.tests` section, which the linker scripts of `boot` gather into a
 //! table. `testing` reads that table; nothing runs before `main`.
 
@@ -50,7 +50,11 @@ pub fn kernel_test(options: TokenStream, function: TokenStream) -> TokenStream {
             }};
         }};"
     );
-    let mut output = function;
+    // Kept apart, so that a backtrace names it.
+    let mut output: TokenStream = "#[inline(never)]"
+        .parse()
+        .expect("an attribute is valid Rust");
+    output.extend(function);
     output.extend(
         record
             .parse::<TokenStream>()

@@ -1,0 +1,119 @@
+//! The host: OS threads are the cores, so that all above hal runs natively.
+//!
+//! A thread finds the [`Core`] it plays through a thread-local pointer;
+//! `threads` says how it gets one. Interrupts are simulated: a kick, a line or
+//! an expired timer is remembered, and delivered on the thread itself when it
+//! unmasks, waits, pauses, arms its timer or kicks itself. Between those
+//! points nothing is interrupted: the host has no tick.
+//!
+//! A context may go on in another thread than it was left in. The compiler
+//! takes the address of a thread-local variable for constant within a
+//! function, so whatever reads one is `#[inline(never)]` here.
+
+pub mod bring_up;
+mod interrupts;
+pub mod paging;
+pub mod power;
+pub mod probe;
+mod switch;
+mod threads;
+
+pub use interrupts::{
+    disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause, send_stop, timer_arm,
+    timer_disarm, wait_for_interrupt,
+};
+pub use switch::{Frame, switch};
+pub use threads::Core;
+
+use crate::{clock, context::ContextBlock};
+use core::{
+    arch::asm,
+    ptr::NonNull,
+    sync::atomic::Ordering::Relaxed,
+};
+use std::{sync::OnceLock, time::Instant};
+
+/// Number of this core.
+pub fn this_core() -> usize {
+    threads::core().id
+}
+
+/// Block of the context that runs here.
+pub fn current() -> NonNull<ContextBlock> {
+    let current = threads::core().current.load(Relaxed);
+    NonNull::new(current).expect("a thread that plays a core has a context")
+}
+
+/// From here on, `next` is the context that runs on this core.
+///
+/// # Safety
+/// Interrupts are masked and `next` is about to be resumed.
+pub unsafe fn set_current(next: NonNull<ContextBlock>) {
+    threads::core().current.store(next.as_ptr(), Relaxed);
+}
+
+/// Stops this core for good. The thread stays, so that its stack can be looked at.
+pub fn halt() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Program counter and frame pointer of the caller.
+#[inline(always)]
+pub fn here() -> (usize, usize) {
+    let (program_counter, frame_pointer);
+    // SAFETY: reads two registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rbp", out(reg) program_counter, out(reg) frame_pointer,
+             options(nostack, preserves_flags));
+    }
+    // SAFETY: reads two registers.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        asm!("adr {}, .", "mov {}, x29", out(reg) program_counter, out(reg) frame_pointer,
+             options(nostack, preserves_flags));
+    }
+    (program_counter, frame_pointer)
+}
+
+/// The raw counter that the clock is made of: nanoseconds. The first look at it starts the clock.
+pub fn counter() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(|| {
+        clock::start(0, 1_000_000_000);
+        Instant::now()
+    });
+    start.elapsed().as_nanos() as u64
+}
+
+/// Cycles where they are cheap to read, nanoseconds elsewhere.
+pub fn cycles() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86_64 has it.
+    return unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    return counter();
+}
+
+/// Nothing is preempted here, so they do.
+pub fn registers_survive(_seed: u64, _turns: u64) -> bool {
+    true
+}
+
+/// A process has no I/O ports.
+///
+/// # Safety
+/// None needed.
+pub unsafe fn read_port(_: u16) -> u8 {
+    unreachable!("the host has no I/O ports")
+}
+
+/// A process has no I/O ports.
+///
+/// # Safety
+/// None needed.
+pub unsafe fn write_port(_: u16, _: u8) {
+    unreachable!("the host has no I/O ports")
+}

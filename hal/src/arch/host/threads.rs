@@ -1,0 +1,159 @@
+//! Which core a thread plays.
+//!
+//! A machine ([`bring_up::start`](super::bring_up::start)) takes the numbers
+//! from 0 up. Any other thread that asks for its core or context, as a test
+//! does when it takes a lock, is lent the highest number that is free, with a
+//! context of its own and interrupts enabled, and gives it back when it ends.
+//! With all numbers taken (more than 64 threads at once) it counts as another
+//! core 0: guards and locks work, but what is kept per core is then shared by
+//! threads that run at once, and a lock that the real core 0 holds looks as if
+//! this thread held it.
+
+use crate::{context::ContextBlock, cores::MAX_CORES, stack::Bounds};
+use core::{
+    cell::Cell,
+    ptr,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*},
+};
+use std::sync::{Condvar, Mutex};
+
+/// What belongs to a core.
+#[repr(align(128))]
+pub struct Core {
+    /// Its number.
+    pub(super) id: usize,
+
+    // The thread that plays it:
+    /// Block of the context that runs.
+    pub(super) current: AtomicPtr<ContextBlock>,
+    /// Whether interrupts may be delivered.
+    pub(super) is_enabled: AtomicBool,
+    /// How many interrupt handlers deep it is.
+    pub(super) depth: AtomicU32,
+    /// When its timer fires; `u64::MAX`: never.
+    pub(super) deadline: AtomicU64,
+    /// The context the thread itself is.
+    pub(super) first_context: ContextBlock,
+
+    // Any thread:
+    /// What is to be delivered; see `interrupts`.
+    pub(super) pending: AtomicU32,
+    /// Lines that are to be delivered, one bit each.
+    pub(super) lines: AtomicU64,
+    /// Held between the last look at `pending` and falling asleep.
+    pub(super) falling_asleep: Mutex<()>,
+    /// Ends its sleep.
+    pub(super) wake: Condvar,
+}
+
+impl Core {
+    const fn new(id: usize) -> Self {
+        Self {
+            id,
+            current: AtomicPtr::new(ptr::null_mut()),
+            is_enabled: AtomicBool::new(false),
+            depth: AtomicU32::new(0),
+            deadline: AtomicU64::new(u64::MAX),
+            first_context: ContextBlock::new(),
+            pending: AtomicU32::new(0),
+            lines: AtomicU64::new(0),
+            falling_asleep: Mutex::new(()),
+            wake: Condvar::new(),
+        }
+    }
+}
+
+pub(super) static CORES: [Core; MAX_CORES] = {
+    let mut cores = [const { Core::new(0) }; MAX_CORES];
+    let mut id = 0;
+    while id < MAX_CORES {
+        cores[id].id = id;
+        id += 1;
+    }
+    cores
+};
+
+/// Numbers that are in use, one bit each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Takes a number; false: another thread has it.
+fn take(id: usize) -> bool {
+    // Acquire pairs with the release in `Seat::drop`: what the former thread did to the core is seen.
+    TAKEN.fetch_or(1 << id, Acquire) & (1 << id) == 0
+}
+
+thread_local! {
+    /// The core that this thread plays; null: none yet.
+    static CORE: Cell<*const Core> = const { Cell::new(ptr::null()) };
+    /// Gives a lent core back when the thread ends.
+    static SEAT: Cell<Option<Seat>> = const { Cell::new(None) };
+}
+
+/// The core that this thread plays.
+#[inline(never)]
+pub(super) fn core() -> &'static Core {
+    let core = CORE.get();
+    if core.is_null() {
+        return lend();
+    }
+    // SAFETY: not null, so it is in `CORES` or was leaked by `lend`.
+    unsafe { &*core }
+}
+
+/// A thread's right to play a core.
+pub(super) struct Seat {
+    /// None: one of those beyond the last number.
+    id: Option<usize>,
+}
+
+impl Seat {
+    /// Makes this thread play core `id`, with interrupts masked. None: another thread does.
+    pub(super) fn take(id: usize) -> Option<Self> {
+        take(id).then(|| {
+            sit_down(&CORES[id], false);
+            Self { id: Some(id) }
+        })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        CORE.set(ptr::null());
+        if let Some(id) = self.id {
+            // Release pairs with the acquire in `take`.
+            TAKEN.fetch_and(!(1 << id), Release);
+        }
+    }
+}
+
+/// Lends a core to a thread of no machine.
+#[cold]
+fn lend() -> &'static Core {
+    let id = (0..MAX_CORES).rev().find(|&id| take(id));
+    let core = match id {
+        Some(id) => &CORES[id],
+        // A second core 0, of this thread alone. It stays when the thread ends: others may hold its context.
+        None => Box::leak(Box::new(Core::new(0))),
+    };
+    sit_down(core, true);
+    // Fails only in a thread that is about to end; then the number stays taken.
+    let _ = SEAT.try_with(|seat| seat.set(Some(Seat { id })));
+    core
+}
+
+fn sit_down(core: &'static Core, is_enabled: bool) {
+    let first: *const ContextBlock = &raw const core.first_context;
+    core.current.store(first.cast_mut(), Relaxed);
+    core.is_enabled.store(is_enabled, Relaxed);
+    core.depth.store(0, Relaxed);
+    core.deadline.store(u64::MAX, Relaxed);
+    core.pending.store(0, Relaxed);
+    core.lines.store(0, Relaxed);
+    let context = &core.first_context;
+    context.guards.store(0, Relaxed);
+    context.need_resched.store(0, Relaxed);
+    context.masks.store(0, Relaxed);
+    // SAFETY: the context is the one that runs here. Where the OS put its stack is not known.
+    unsafe { context.set_stack(Bounds::EMPTY) };
+    CORE.set(core);
+}

@@ -1,0 +1,144 @@
+//! What pages may and may not.
+
+use crate::{cores::on_all, mem};
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use hal::{
+    context, cores,
+    layout::{self, PAGE},
+    paging::{self, Access},
+    probe,
+};
+use testing::kernel_test;
+
+/// A place for tests to map things, above all stacks and devices.
+const PLAYGROUND: usize = 0xffff_e000_0000_0000;
+
+fn text() -> core::ops::Range<usize> {
+    unsafe extern "C" {
+        static __text_start: u8;
+        static __text_end: u8;
+    }
+    &raw const __text_start as usize..&raw const __text_end as usize
+}
+
+#[kernel_test]
+fn null_and_all_of_the_lower_half_fault() {
+    on_all(&|_| {
+        for address in [0, 8, 0x1000, 0x7c00, 0x20_0000, 0x4008_0000, 0x7fff_ffff_f000] {
+            assert!(probe::read(address).is_err(), "{address:#x} can be read");
+        }
+    });
+}
+
+#[kernel_test]
+fn the_page_below_every_stack_faults() {
+    on_all(&|core| {
+        let stack = context::current().stack();
+        let here = 0u64;
+        assert!(stack.contains(&raw const here as usize), "core {core} runs on its stack");
+        assert!(probe::read(stack.low).is_ok());
+        assert!(probe::read(stack.low - 8).is_err(), "core {core} has no guard page");
+        assert!(stack.is_overflow(stack.low - 8));
+    });
+}
+
+#[kernel_test]
+fn no_page_is_both_writable_and_executable() {
+    let mut pages = 0;
+    paging::walk(&mut |virt, _, _, access| {
+        pages += 1;
+        assert!(access.is_some(), "{virt:#x} is writable and executable");
+        assert!(virt >= layout::DIRECT_MAP, "{virt:#x} is in the lower half");
+    });
+    assert!(pages > 10, "the tables were walked");
+}
+
+#[kernel_test]
+fn code_cannot_be_written_through_any_address() {
+    let text = text();
+    let (first, _) = paging::translate(text.start).expect("code is mapped");
+    let code = first..first + text.len() as u64;
+    paging::walk(&mut |virt, phys, length, access| {
+        let overlaps = phys < code.end && phys + length as u64 > code.start;
+        let writable = access.is_none_or(Access::is_writable);
+        assert!(!(overlaps && writable), "{virt:#x} is a writable alias of code");
+    });
+    let inside = text.start + 64;
+    let word = probe::read(inside).expect("code can be read");
+    // SAFETY: if it were writable, this would write what is there.
+    assert!(unsafe { probe::write(inside, word) }.is_err());
+}
+
+#[kernel_test]
+fn constants_cannot_be_written_and_data_cannot_be_run() {
+    static CONSTANT: u64 = 0x1234_5678;
+    static DATA: AtomicU64 = AtomicU64::new(0);
+    let constant = &raw const CONSTANT as usize;
+    // SAFETY: if it were writable, this would write what is there.
+    assert!(unsafe { probe::write(constant, CONSTANT) }.is_err());
+    let data = DATA.as_ptr() as usize;
+    // SAFETY: if it were executable, the zeros there would fault and be reported.
+    assert!(unsafe { probe::call(data) }.is_err());
+    // SAFETY: as above, for the heap's memory, the stack and a constant.
+    let others = [layout::phys_to_virt(mem::alloc_frame().expect("memory")), &raw const data as usize, constant];
+    for address in others {
+        // SAFETY: as above.
+        assert!(unsafe { probe::call(address) }.is_err(), "{address:#x} can be run");
+    }
+}
+
+#[kernel_test]
+fn a_page_can_be_mapped_protected_and_unmapped() {
+    let frame = mem::alloc_frame().expect("memory");
+    paging::map(PLAYGROUND, frame, PAGE, Access::ReadWrite).unwrap();
+    // SAFETY: the page was just mapped for this test alone.
+    unsafe { probe::write(PLAYGROUND, 7) }.unwrap();
+    assert_eq!(paging::map(PLAYGROUND, frame, PAGE, Access::ReadOnly), Err(paging::MapError::Taken(PLAYGROUND)));
+    paging::protect(PLAYGROUND, PAGE, Access::ReadOnly).unwrap().wait();
+    assert_eq!(probe::read(PLAYGROUND), Ok(7));
+    // SAFETY: as above.
+    assert!(unsafe { probe::write(PLAYGROUND, 8) }.is_err());
+    let mut freed = 0;
+    paging::unmap(PLAYGROUND, PAGE, |phys| freed = phys).unwrap().wait();
+    assert_eq!(freed, frame);
+    assert!(probe::read(PLAYGROUND).is_err());
+    mem::frames().free(frame);
+}
+
+#[kernel_test(limit = 120)]
+fn when_a_ticket_is_done_no_core_sees_the_old_page() {
+    // Every core reads the page, so that every core has the translation; then it is unmapped, and
+    // as soon as the ticket is done none of them may get through.
+    for round in 0..50u64 {
+        let at = PLAYGROUND + (1 + round as usize) * PAGE;
+        let frame = mem::alloc_frame().expect("memory");
+        paging::map(at, frame, PAGE, Access::ReadWrite).unwrap();
+        // SAFETY: the page was just mapped for this test alone.
+        unsafe { probe::write(at, round) }.unwrap();
+        on_all(&|_| assert_eq!(probe::read(at), Ok(round)));
+        let ticket = paging::unmap(at, PAGE, |_| {}).unwrap();
+        ticket.wait();
+        assert!(ticket.is_done());
+        on_all(&|core| assert!(probe::read(at).is_err(), "core {core} still sees the page"));
+        mem::frames().free(frame);
+    }
+}
+
+#[kernel_test]
+fn a_fault_in_a_handler_can_be_mended_too() {
+    // A probe inside a timer interrupt: a trap in a trap.
+    static FAULTED: AtomicU64 = AtomicU64::new(0);
+    FAULTED.store(0, Relaxed);
+    crate::upcalls::set_timer_hook(Some(|| {
+        assert!(hal::irq::in_handler());
+        FAULTED.store(1 + u64::from(probe::read(16).is_err()), Release);
+    }));
+    hal::clock::arm(0);
+    while FAULTED.load(Acquire) == 0 {
+        hal::pause();
+    }
+    crate::upcalls::set_timer_hook(None);
+    assert_eq!(FAULTED.load(Relaxed), 2);
+    assert!(!hal::irq::in_handler());
+    assert!(cores::online().contains(cores::this_core()));
+}
