@@ -196,6 +196,22 @@ impl Space {
         Ok(())
     }
 
+    /// Takes pages out; `freed` gets the frame of each. Cores may use the old
+    /// translations until a ticket that is drawn afterwards is done.
+    pub fn unmap(&mut self, virt: usize, length: usize, mut freed: impl FnMut(u64)) -> Result<(), MapError> {
+        self.for_each_page(virt, length, |slot, phys, _| {
+            slot.store(0, Relaxed);
+            freed(phys);
+        })
+    }
+
+    /// Changes what may be done with pages; known to all cores as for [`unmap`](Self::unmap).
+    pub fn protect(&mut self, virt: usize, length: usize, access: Access) -> Result<(), MapError> {
+        self.for_each_page(virt, length, |slot, phys, _| {
+            slot.store(entry::leaf(phys, access, 0), Relaxed);
+        })
+    }
+
     /// What `virt` is mapped to.
     pub fn translate(&self, virt: usize) -> Option<(u64, Option<Access>)> {
         let mut table = self.root;
@@ -282,25 +298,16 @@ pub fn map(virt: usize, phys: u64, length: usize, access: Access) -> Result<(), 
 pub fn unmap(
     virt: usize,
     length: usize,
-    mut freed: impl FnMut(u64),
+    freed: impl FnMut(u64),
 ) -> Result<flush::Ticket, MapError> {
-    with_kernel(|space| {
-        space.for_each_page(virt, length, |slot, phys, _| {
-            slot.store(0, Relaxed);
-            freed(phys);
-        })
-    })?;
+    with_kernel(|space| space.unmap(virt, length, freed))?;
     Ok(flush::issue())
 }
 
 /// Changes what may be done with pages of the kernel's address space. Other
 /// cores may act by the old rule until the ticket is done.
 pub fn protect(virt: usize, length: usize, access: Access) -> Result<flush::Ticket, MapError> {
-    with_kernel(|space| {
-        space.for_each_page(virt, length, |slot, phys, _| {
-            slot.store(entry::leaf(phys, access, 0), Relaxed);
-        })
-    })?;
+    with_kernel(|space| space.protect(virt, length, access))?;
     Ok(flush::issue())
 }
 

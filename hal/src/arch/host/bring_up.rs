@@ -13,6 +13,7 @@ use std::{
 };
 
 pub use super::{counter, halt as stay_out};
+pub use super::paging::flushes_of;
 pub use interrupts::raise_line;
 
 /// Which cores are up, who hears of interrupts: there is one of each in a process, so one machine at a time.

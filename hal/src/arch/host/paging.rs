@@ -69,7 +69,6 @@ pub fn flush_all() {
 }
 
 /// How often a core has flushed.
-#[cfg(test)]
 pub fn flushes_of(core: usize) -> u64 {
     FLUSHES[core].load(Relaxed)
 }
