@@ -50,8 +50,8 @@ With none it runs the tour, passes on what it prints and exits as the guest does
   --el2          virt boots at EL2
   --append S     more for the kernel's command line
   --limit S      seconds for a run without a terminal (300)
-  --script FILE  plays a console script (lines `expect TEXT`, `send TEXT`, `limit S`, `exit N`)
-                 instead of the tour
+  --script FILE  plays a console script (lines `expect TEXT`, `send TEXT`, `fail TEXT`,
+                 `limit S`, `exit N`) instead of the tour
 ",
     },
     Help {

@@ -5,6 +5,7 @@
 //! limit 30            seconds that each following step may take (60 unless told)
 //! expect spindle>     wait for this text, after what the last step found
 //! expect 4 cores | cores=4      ... or for one of several
+//! fail *** panic      give up as soon as this is printed, whatever step it is
 //! send help           type this and Enter
 //! exit 0              wait until the guest exits with this code
 //! ```
@@ -21,6 +22,10 @@ use crate::verdict::Kind;
 use std::time::{Duration, Instant};
 
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
+/// Once it is known to have failed, a guest that says nothing for so long has said it all ...
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// ... and one that does not stop is not listened to any longer.
+const MOST_LAST_WORDS: Duration = Duration::from_secs(15);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Action {
@@ -33,6 +38,8 @@ enum Action {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Script {
     steps: Vec<(Action, Duration)>,
+    /// Texts that end it wherever they come.
+    fatal: Vec<String>,
 }
 
 /// How a script went.
@@ -49,6 +56,7 @@ impl Script {
     pub fn parse(text: &str) -> Result<Script> {
         let mut limit = USUAL_LIMIT;
         let mut steps = Vec::new();
+        let mut fatal = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -59,10 +67,11 @@ impl Script {
             match (word, rest.parse()) {
                 ("limit", Ok(seconds)) => limit = Duration::from_secs(seconds),
                 ("exit", Ok(code)) if code < 0x70 => steps.push((Action::Exit(code as u8), limit)),
-                ("expect", _) if !rest.is_empty() => {
+                ("expect", _) if rest.split(" | ").all(|text| !text.trim().is_empty()) => {
                     let texts = rest.split(" | ").map(|text| text.trim().to_string());
                     steps.push((Action::Expect(texts.collect()), limit));
                 }
+                ("fail", _) if !rest.is_empty() => fatal.push(rest.to_string()),
                 ("send", _) => steps.push((Action::Send(rest.to_string()), limit)),
                 _ => stop!(
                     "line {} of the console script is not understood: {line}",
@@ -70,7 +79,7 @@ impl Script {
                 ),
             }
         }
-        Ok(Script { steps })
+        Ok(Script { steps, fatal })
     }
 
     /// Plays it to a `guest`. Everything the guest says is added to `console` and shown to `echo`.
@@ -103,6 +112,12 @@ impl Script {
                     found += end;
                     break;
                 }
+                if let Some(end) = find(console, &self.fatal) {
+                    hear_out(&mut guest, console, echo);
+                    let message = line_at(console, end);
+                    let kind = Kind::Panicked;
+                    return Played::Wrong { kind, message };
+                }
                 match guest.next(until) {
                     Event::Console(bytes) => {
                         echo(&bytes);
@@ -124,6 +139,27 @@ impl Script {
         }
         Played::Running(Box::new(guest))
     }
+}
+
+/// Waits for the end of a report that has begun.
+fn hear_out(guest: &mut Guest, console: &mut Vec<u8>, echo: &mut dyn FnMut(&[u8])) {
+    let end = Instant::now() + MOST_LAST_WORDS;
+    while let Event::Console(bytes) = guest.next(end.min(Instant::now() + LAST_WORDS)) {
+        echo(&bytes);
+        console.extend(bytes);
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
+
+/// The line of the console that `end` is in or behind.
+fn line_at(console: &[u8], end: usize) -> String {
+    let text = String::from_utf8_lossy(&console[end.saturating_sub(1)..]);
+    let before = String::from_utf8_lossy(&console[..end.saturating_sub(1)]);
+    let start = before.rsplit('\n').next().unwrap_or_default();
+    let rest = text.lines().next().unwrap_or_default();
+    format!("{start}{rest}").trim().to_string()
 }
 
 /// The guest ended; only `exit` had waited for that.
@@ -204,6 +240,7 @@ mod tests {
         for text in [
             "expect a\nlimit soon",
             "expect a\nexpect",
+            "expect a\nexpect a |  | b",
             "\nexit",
             "\nwait 3",
         ] {
@@ -213,6 +250,16 @@ mod tests {
                 "{problem}"
             );
         }
+    }
+
+    #[test]
+    fn a_fatal_text_is_told_with_its_line() {
+        let script = Script::parse("fail *** panic\nexit 0").unwrap();
+        assert_eq!(script.fatal, ["*** panic"]);
+        let console = b"one\r\n*** panic: oh no\r\nthree";
+        let end = find(console, &script.fatal).unwrap();
+        assert_eq!(line_at(console, end), "*** panic: oh no");
+        assert_eq!(line_at(b"x", 1), "x");
     }
 
     #[test]
