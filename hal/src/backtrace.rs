@@ -7,7 +7,7 @@
 use crate::probe;
 
 /// Most frames that are shown.
-const DEPTH: usize = 64;
+const DEPTH: usize = 256;
 
 /// Calls `visit` with the program counter of each frame, innermost first.
 /// Return addresses are moved back into their call, so that a call that is the

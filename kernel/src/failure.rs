@@ -83,13 +83,13 @@ impl Report<'_> {
         // and at worst spoils a line.
         unsafe { console::force() };
         let me = cores::this_core();
-        let kind = self.kind;
-        if FOR_RUNNER.load(Relaxed) {
-            println!("@@ {kind} core={me} {message}");
-        }
         let micros = clock::now() / 1000;
+        // Whatever line was being written ends here.
         println!();
-        println!("*** machine {kind} on core {me} after {}.{:06} s", micros / 1_000_000, micros % 1_000_000);
+        if FOR_RUNNER.load(Relaxed) {
+            println!("@@ {} core={me} {message}", self.kind);
+        }
+        println!("*** machine panic on core {me} after {}.{:06} s", micros / 1_000_000, micros % 1_000_000);
         println!("*** {message}");
         println!("core {me}, where it happened:");
         if let Some(frame) = self.frame {
@@ -111,10 +111,24 @@ impl Report<'_> {
     }
 }
 
+/// Shows a backtrace; a frame that is there many times in a row, as in an
+/// endless recursion, once.
 fn show(program_counter: usize, frame_pointer: usize) {
-    let mut depth = 0;
+    let (mut depth, mut last, mut repeats) = (0, 0, 0);
+    let tell_repeats = |repeats| {
+        if repeats > 0 {
+            println!("      the same {repeats} times more");
+        }
+    };
     backtrace::walk(program_counter, frame_pointer, |address| {
-        println!("  {depth:2}: {}", symbols::Address(address));
+        if address == last {
+            repeats += 1;
+        } else {
+            tell_repeats(repeats);
+            println!("  {depth:2}: {}", symbols::Address(address));
+            (last, repeats) = (address, 0);
+        }
         depth += 1;
     });
+    tell_repeats(repeats);
 }

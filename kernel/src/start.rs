@@ -22,6 +22,8 @@ pub struct Machine {
     pub options: Options<'static>,
     /// What became of each other core.
     pub reports: [Option<CoreReport>; MAX_CORES],
+    /// Cycles from entry until the other cores were called.
+    pub release_cycles: u64,
     /// Cycles from entry until all cores were up.
     pub boot_cycles: u64,
     /// The same in ticks of the raw counter.
@@ -37,6 +39,7 @@ pub fn start(info: &'static BootInfo) -> Machine {
     unsafe { mem::init(info.memory.usable().map(|region| (region.start, region.end))) };
     paging::set_frame_source(mem::alloc_zeroed_frame);
     guard_trap_stacks();
+    let release_cycles = clock::cycles() - info.entered.cycles;
     let reports = release_cores(info);
     let boot_cycles = clock::cycles() - info.entered.cycles;
     let boot_ticks = bring_up::counter() - info.entered.counter;
@@ -46,6 +49,7 @@ pub fn start(info: &'static BootInfo) -> Machine {
         info,
         options,
         reports,
+        release_cycles,
         boot_cycles,
         boot_ticks,
     };

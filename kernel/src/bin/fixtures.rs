@@ -88,7 +88,7 @@ fn a_test_that_panics_while_it_prints() {
 
 #[kernel_test]
 fn a_test_that_allocates_in_an_interrupt() {
-    kernel::upcalls::set_timer_hook(Some(|| drop(Box::new(core::hint::black_box(1u64)))));
+    kernel::upcalls::set_timer_hook(Some(|| drop(core::hint::black_box(Box::new(1u64)))));
     hal::clock::arm(0);
     loop {
         hal::pause();

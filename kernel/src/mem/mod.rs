@@ -19,6 +19,13 @@ mod pages;
 mod slabs;
 mod stats;
 
+#[cfg(test)]
+mod host_tests;
+#[cfg(any(test, all(feature = "kernel-test", target_os = "none")))]
+mod stress;
+#[cfg(all(feature = "kernel-test", target_os = "none"))]
+mod tests;
+
 pub use frames::{FrameStats, Frames};
 pub use heap::Heap;
 pub use stats::{ClassStats, HeapStats, Stats};

@@ -56,6 +56,9 @@ fn write(register: usize, value: u32) {
 pub fn init_once(local: u64, io: u64) -> Result<(), MapError> {
     LOCAL.store(paging::map_device(local, 0x1000)?, Relaxed);
     IO.store(paging::map_device(io, 0x20)?, Relaxed);
+    // The 8254's first channel, which the firmware leaves ticking: waits for a count that never comes.
+    // SAFETY: its fixed port.
+    unsafe { Port::<u8>::new(0x43).write(0x30) };
     // The 8259s: moved away from the exceptions' vectors, for a spurious one, then masked.
     for (command, data, first) in [(0x20u16, 0x21u16, 0x20u8), (0xa0, 0xa1, 0x28)] {
         for (port, value) in [(command, 0x11), (data, first), (data, if first == 0x20 { 4 } else { 2 }), (data, 1), (data, 0xff)] {
