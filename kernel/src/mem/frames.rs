@@ -31,6 +31,7 @@ pub struct FrameStats {
     pub largest: usize,
 }
 
+#[allow(clippy::new_without_default, reason = "made in a static")]
 impl Frames {
     /// No memory yet.
     pub const fn new() -> Self {
@@ -46,8 +47,8 @@ impl Frames {
     /// or a register, 0 means none.
     ///
     /// # Safety
-    /// 1. Called once, before anyone allocates. 2. Nobody uses the memory, for good.
-    /// 3. All of it is seen at its physical address plus `window`.
+    /// (1) Called once, before anyone allocates. (2) Nobody uses the memory, for good.
+    /// (3) All of it is seen at its physical address plus `window`.
     pub unsafe fn init(&self, window: usize, regions: impl Iterator<Item = (u64, u64)>) {
         let mut spans = [Span { frame: 0, first: 0, length: 0 }; MAX_REGIONS];
         let count = gather(&mut spans, regions);

@@ -75,6 +75,7 @@ pub struct Heap {
     frames: AtomicPtr<Frames>,
 }
 
+#[allow(clippy::new_without_default, reason = "made in a static")]
 impl Heap {
     /// A heap without memory.
     pub const fn new() -> Self {

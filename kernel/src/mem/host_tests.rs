@@ -5,7 +5,11 @@ mod frames;
 mod heap;
 
 use super::{Frames, Heap};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    ops::Range,
+    slice,
+};
 
 /// A machine's memory, its frames and its heap.
 struct Machine {
@@ -21,16 +25,21 @@ const PAGE: u64 = hal::layout::PAGE as u64;
 
 impl Machine {
     /// A machine with memory in these pages, counted from `BASE`.
-    fn new(regions: &[std::ops::Range<u64>]) -> Self {
+    fn new(regions: &[Range<u64>]) -> Self {
+        Self::at(BASE, regions)
+    }
+
+    /// A machine whose memory is at `base`.
+    fn at(base: u64, regions: &[Range<u64>]) -> Self {
         let pages = regions.iter().map(|region| region.end).max().unwrap_or(0);
         let layout = Layout::from_size_align((pages * PAGE) as usize, 1 << 21).unwrap();
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc_zeroed(layout) };
         let frames: &'static Frames = Box::leak(Box::new(Frames::new()));
         let heap: &'static Heap = Box::leak(Box::new(Heap::new()));
-        let window = memory.expose_provenance().wrapping_sub(BASE as usize);
-        let regions = regions.iter().map(|region| (BASE + region.start * PAGE, BASE + region.end * PAGE));
-        // SAFETY: 1. new; 2. and 3. the buffer is this machine's alone, and seen through the window.
+        let window = memory.expose_provenance().wrapping_sub(base as usize);
+        let regions = regions.iter().map(|region| (base + region.start * PAGE, base + region.end * PAGE));
+        // SAFETY: new, and the buffer is this machine's alone, and seen through the window.
         unsafe { frames.init(window, regions) };
         heap.init(frames);
         Self {
@@ -42,7 +51,7 @@ impl Machine {
 
     /// A machine with `pages` pages of memory in one piece.
     fn with_pages(pages: u64) -> Self {
-        Self::new(&[0..pages])
+        Self::new(slice::from_ref(&(0..pages)))
     }
 }
 

@@ -43,8 +43,8 @@ static HEAP: Heap = Heap::new();
 /// physical. From here on there are frames and a heap.
 ///
 /// # Safety
-/// 1. Called once, by the boot core, before anything is allocated. 2. The memory is
-/// in the direct map, and nobody else's, for good.
+/// Called once, by the boot core, before anything is allocated. The memory is in the
+/// direct map, and nobody else's, for good.
 pub unsafe fn init(regions: impl Iterator<Item = (u64, u64)>) {
     // SAFETY: the caller's promise.
     unsafe { FRAMES.init(DIRECT_MAP, regions) };

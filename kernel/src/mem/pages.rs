@@ -91,8 +91,8 @@ impl PageMap {
     /// indices that count on from one to the next.
     ///
     /// # Safety
-    /// 1. Called once. 2. `pages` points to a zeroed descriptor for each index, for good.
-    /// 3. The memory of the spans is seen at its physical address plus `window`.
+    /// (1) Called once. (2) `pages` points to a zeroed descriptor for each index, for good.
+    /// (3) The memory of the spans is seen at its physical address plus `window`.
     pub unsafe fn init(&self, window: usize, pages: *mut Page, spans: &[Span]) {
         self.window.store(window, Relaxed);
         self.pages.store(pages, Relaxed);

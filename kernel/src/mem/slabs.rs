@@ -219,7 +219,9 @@ impl Slabs {
         let phys = map.to_phys(object.as_ptr()) & !(slab - 1);
         let index = map.index_of(phys);
         let Some(index) = index.filter(|&index| is_slab(map.page(index), class)) else {
-            assert!(!cfg!(debug_assertions), "freed with another layout than it was allocated with: {object:p}");
+            if cfg!(debug_assertions) {
+                panic!("freed with another layout than it was allocated with: {object:p}");
+            }
             return;
         };
         let page = map.page(index);

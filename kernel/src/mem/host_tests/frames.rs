@@ -9,10 +9,12 @@ use proptest::prelude::*;
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    slice,
 };
 
 /// With holes of one page and of many, a region of one page, and two that touch.
-const REGIONS: [std::ops::Range<u64>; 6] = [0..3, 4..5, 7..300, 300..411, 1000..1512, 2047..2060];
+const REGIONS: [Range<u64>; 6] = [0..3, 4..5, 7..300, 300..411, 1000..1512, 2047..2060];
 
 #[test]
 fn every_page_of_the_regions_is_given_out_once_and_comes_back() {
@@ -48,23 +50,26 @@ fn regions_that_touch_are_one_and_come_in_any_order() {
 
 #[test]
 fn frame_zero_is_never_given_out() {
-    let mut pages = Vec::<Page>::new();
-    pages.resize_with(64, || unreachable_page());
-    let map = PageMap::new();
-    let spans = [Span { frame: 1, first: 0, length: 63 }];
-    // SAFETY: new, with zeroed descriptors that live as long as it; the memory is never touched.
-    unsafe { map.init(0, pages.as_mut_ptr(), &spans) };
-    assert_eq!(map.index_of(0), None);
-    assert_eq!(map.index_of(PAGE), Some(0));
-    assert_eq!(map.phys_of(62), 63 * PAGE);
-    assert_eq!(map.index_of(64 * PAGE), None);
-    assert_eq!(map.index_of(PAGE + 8), None, "inside a page");
+    let machine = Machine::at(0, &[0..2, 4..64]);
+    // Less frame 0 and the one with the descriptors.
+    assert_eq!(machine.frames.stats().total, 60);
+    while let Some(frame) = machine.frames.alloc_frame() {
+        assert_ne!(frame, 0);
+    }
 }
 
-/// A zeroed descriptor.
-fn unreachable_page() -> Page {
-    // SAFETY: a descriptor is made of atomic integers, for which zero is a value.
-    unsafe { std::mem::zeroed() }
+#[test]
+fn a_page_is_found_by_its_first_address_only() {
+    let machine = Machine::new(&REGIONS);
+    let map = &machine.frames.map;
+    for index in 0..map.total() {
+        assert_eq!(map.index_of(map.phys_of(index)), Some(index));
+        assert_eq!(map.index_of(map.phys_of(index) + 8), None);
+    }
+    for page in [3, 5, 6, 500, 999, 1512, 2046, 2060, 1 << 40] {
+        assert_eq!(map.index_of(BASE + page * PAGE), None, "page {page} is in a hole");
+    }
+    assert_eq!(map.index_of(0), None);
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn a_zeroed_frame_is_zero() {
 
 #[test]
 fn no_memory_and_too_little_memory_are_none() {
-    for machine in [Machine::new(&[3..4]), Machine::with_pages(1)] {
+    for machine in [Machine::new(slice::from_ref(&(3..4))), Machine::with_pages(1)] {
         assert_eq!(machine.frames.alloc_frame(), None);
         assert_eq!(machine.frames.stats().total, 0);
     }
@@ -226,12 +231,12 @@ proptest! {
                     model.insert(first, count as u64);
                 }
                 Step::Free(index) if !model.is_empty() => {
-                    let (&first, &count) = index.get(&model.iter().collect::<Vec<_>>());
+                    let &(&first, &count) = index.get(&model.iter().collect::<Vec<_>>());
                     prop_assert_eq!(machine.frames.free(BASE + first * PAGE) as u64, count);
                     model.remove(&first);
                 }
                 Step::Shrink(index, keep) if !model.is_empty() => {
-                    let (&first, &count) = index.get(&model.iter().collect::<Vec<_>>());
+                    let &(&first, &count) = index.get(&model.iter().collect::<Vec<_>>());
                     let keep = keep.index(count as usize) as u64 + 1;
                     prop_assert_eq!(machine.frames.shrink(BASE + first * PAGE, keep as usize) as u64, count - keep);
                     model.insert(first, keep);
