@@ -1,8 +1,8 @@
-//! The one lock of hal, boot, drivers and kernel: a ticket lock that masks
+//! The one lock of hal, boot, drivers and kernel: a spin lock that masks
 //! interrupts while it is held, so that a handler on the same core cannot meet
 //! it half way. Held for a bounded few instructions.
 
-use super::ticket::Ticket;
+use super::flag::Flag;
 use crate::{
     cores,
     irq::{self, Masked},
@@ -17,7 +17,7 @@ pub type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
 /// The lock without a value.
 pub struct RawLock {
-    ticket: Ticket,
+    flag: Flag,
     /// Core that holds it plus one; 0: nobody. Written by the holder only.
     holder: AtomicU32,
 }
@@ -33,7 +33,7 @@ impl RawLock {
     }
 }
 
-// SAFETY: `Ticket` lets in one at a time (loom model `ticket_lock`), and interrupts
+// SAFETY: `Flag` lets in one at a time (loom model `lock`), and interrupts
 // stay masked as long as the guard lives, so nothing on this core comes between.
 unsafe impl lock_api::RawMutex for RawLock {
     #[allow(
@@ -41,7 +41,7 @@ unsafe impl lock_api::RawMutex for RawLock {
         reason = "lock_api asks for it"
     )]
     const INIT: Self = Self {
-        ticket: Ticket::new(),
+        flag: Flag::new(),
         holder: AtomicU32::new(0),
     };
 
@@ -51,7 +51,7 @@ unsafe impl lock_api::RawMutex for RawLock {
     fn lock(&self) -> Masked {
         let masked = irq::mask();
         debug_assert!(!self.is_held_here(), "this core holds the lock already");
-        self.ticket.lock(|| {
+        self.flag.lock(|| {
             // A core that waits here has its interrupts masked: it must still hear a machine panic.
             stop::check();
             crate::pause();
@@ -63,7 +63,7 @@ unsafe impl lock_api::RawMutex for RawLock {
     #[inline]
     fn try_lock(&self) -> Option<Masked> {
         let masked = irq::mask();
-        self.ticket.try_lock().then(|| {
+        self.flag.try_lock().then(|| {
             self.taken();
             masked
         })
@@ -72,11 +72,11 @@ unsafe impl lock_api::RawMutex for RawLock {
     #[inline]
     unsafe fn unlock(&self, masked: Masked) {
         self.holder.store(0, Relaxed);
-        self.ticket.unlock();
+        self.flag.unlock();
         drop(masked);
     }
 
     fn is_locked(&self) -> bool {
-        self.ticket.is_locked()
+        self.flag.is_locked()
     }
 }

@@ -1,7 +1,7 @@
 //! Locks for code that no scheduler looks after: hal itself, the allocator,
 //! the console. Above the executor, tasks use the executor's locks.
 
-pub mod ticket;
+pub mod flag;
 
 #[cfg(not(loom))]
 mod lock;
@@ -11,7 +11,7 @@ pub use lock::{Lock, LockGuard, RawLock};
 /// Atomics that loom replaces when it checks a model.
 pub mod atomic {
     #[cfg(not(loom))]
-    pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+    pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 }
