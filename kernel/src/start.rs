@@ -113,8 +113,8 @@ impl Machine {
         if map.lost() > 0 {
             warn!("memory: {} KiB left out, the map has too many regions", map.lost() >> 10);
         }
-        info!("interrupts: {:x?}", info.platform.interrupts);
-        info!("console: {:x?}", info.platform.uart);
+        info!("interrupts: {}", info.platform.interrupts);
+        info!("console: {}", info.platform.uart);
         for report in self.reports.iter().flatten() {
             let CoreReport { core, hardware_id, outcome } = report;
             match outcome {

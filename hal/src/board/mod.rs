@@ -5,6 +5,7 @@
 //! for a board: one aarch64 image boots on all three.
 
 use crate::irq::Line;
+use core::fmt;
 use spin::Once;
 
 /// A machine that Spindle knows.
@@ -74,6 +75,20 @@ pub enum Interrupts {
     Host,
 }
 
+impl fmt::Display for Interrupts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Apic { local, io, .. } => write!(f, "APICs at {local:#x} and {io:#x}"),
+            Self::GicV2 { distributor, cpu } => write!(f, "GICv2 at {distributor:#x} and {cpu:#x}"),
+            Self::GicV3 { distributor, redistributors, .. } => {
+                write!(f, "GICv3 at {distributor:#x} and {redistributors:#x}")
+            }
+            Self::Bcm2836 { local, devices } => write!(f, "BCM2836 at {local:#x} and {devices:#x}"),
+            Self::Host => write!(f, "threads"),
+        }
+    }
+}
+
 /// The console's serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uart {
@@ -93,6 +108,18 @@ pub enum Uart {
     },
     /// Standard output.
     Host,
+}
+
+impl fmt::Display for Uart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ns16550 { port, line } => write!(f, "16550 at port {port:#x}, interrupt {}", line.0),
+            Self::Pl011 { registers, line } => {
+                write!(f, "PL011 at {registers:#x}, interrupt {}", line.0)
+            }
+            Self::Host => write!(f, "standard output"),
+        }
+    }
 }
 
 /// How the machine is switched off and restarted.
