@@ -42,5 +42,5 @@ pub const fn page_down(address: u64) -> u64 {
 /// Rounds up to a page boundary.
 #[inline]
 pub const fn page_up(address: u64) -> u64 {
-    page_down(address + PAGE as u64 - 1)
+    page_down(address.saturating_add(PAGE as u64 - 1))
 }
