@@ -51,7 +51,7 @@ fn what_one_core_allocates_and_another_frees_does_not_pile_up() -> Result<(), Tr
     let before = HEAP.stats().pages;
     on_all(|core| {
         let layout = core::alloc::Layout::new::<[u64; 16]>();
-        for turn in 0..100_000 {
+        for turn in 0..20_000 {
             let slot = &shelf[turn % shelf.len()];
             if core == origin {
                 let block = super::stress::make(&HEAP, layout)?;
