@@ -63,6 +63,18 @@ impl BootInfo {
     pub fn options<'a>(&'a self, complain: &mut dyn FnMut(command_line::Complaint<'a>)) -> Options<'a> {
         Options::parse(self.command_line.as_str(), complain)
     }
+
+    /// The device tree that the firmware left, for drivers to look into.
+    #[cfg(target_os = "none")]
+    pub fn device_tree(&self) -> Option<&'static [u8]> {
+        let Firmware::DeviceTree(at, length) = self.firmware else {
+            return None;
+        };
+        let at = space::map_firmware(at, length).ok()?;
+        // SAFETY: boot found a device tree of this length there and keeps its memory out of use; it
+        // was just made readable, and stays so.
+        Some(unsafe { core::slice::from_raw_parts(at as *const u8, length) })
+    }
 }
 
 /// When the image was entered.

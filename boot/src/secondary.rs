@@ -104,12 +104,11 @@ pub fn release_cores(
         })
     };
     let mut waiting = CoreSet::EMPTY;
-    for core in 1..info.cores.ids().len() {
+    for (core, slot) in BOOT_SLOTS.iter().enumerate().take(info.cores.ids().len()).skip(1) {
         let Some(stacks) = stacks(core) else {
             tell(core, Outcome::NoStack);
             continue;
         };
-        let slot = &BOOT_SLOTS[core];
         // SAFETY: the core has not been started.
         unsafe { *slot.stacks.get() = Some(stacks) };
         slot.stack_top.store(stacks.main.high, Relaxed);

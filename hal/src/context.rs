@@ -48,7 +48,7 @@ impl ContextBlock {
     /// A block for what runs already, with no stack known.
     pub const fn new() -> Self {
         Self {
-            frame: UnsafeCell::new(Frame::new()),
+            frame: UnsafeCell::new(Frame::EMPTY),
             core: AtomicPtr::new(core::ptr::null_mut()),
             guards: AtomicU32::new(0),
             need_resched: AtomicU32::new(0),
@@ -134,8 +134,9 @@ pub fn current() -> &'static ContextBlock {
 /// before. Returns when somebody resumes the current one.
 ///
 /// # Safety
-/// 1. Interrupts are masked. 2. `next` is saved, nobody else resumes it, and
-/// its block and stack live until it ends. 3. The current block lives until it is resumed.
+/// 1. Interrupts are masked.
+/// 2. `next` is saved, nobody else resumes it, and its block and stack live until it ends.
+/// 3. The current block lives until it is resumed.
 pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     debug_assert!(!arch::irq_are_enabled());
     let old = current();

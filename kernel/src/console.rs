@@ -8,45 +8,67 @@
 use boot::command_line::Level;
 use core::{
     fmt::{self, Write},
+    ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 use drivers::serial::Serial;
-use hal::{board::Uart, clock, cores, stop, sync::Lock};
+use hal::{board::Uart, clock, cores, sync::Lock};
 use log::LevelFilter;
 
 static PORT: Lock<Option<Serial>> = Lock::new(None);
 /// Set while a machine panic is reported: the lock counts no more.
 static FORCED: AtomicBool = AtomicBool::new(false);
 
-/// Writes to the serial port, with the carriage returns that terminals want.
-struct Port<'a>(&'a mut Serial);
+/// The serial port, for whoever may use it now. A pointer, because what is
+/// shown in a line may write a line itself: each use of it is short, and over
+/// before the next.
+#[derive(Clone, Copy)]
+struct Port(NonNull<Serial>);
 
-impl Write for Port<'_> {
+impl Port {
+    fn send(&mut self, bytes: &[u8]) {
+        // SAFETY: `with_port` lets in one core at a time, and nothing else runs on it inside here.
+        unsafe { self.0.as_mut() }.send(bytes);
+    }
+
+    fn receive(&mut self) -> Option<u8> {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }.receive()
+    }
+
+    fn interrupt_on_receive(&mut self) {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }.interrupt_on_receive();
+    }
+}
+
+/// With the carriage returns that terminals want.
+impl Write for Port {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut pieces = text.split('\n');
         if let Some(first) = pieces.next() {
-            self.0.send(first.as_bytes());
+            self.send(first.as_bytes());
         }
         for piece in pieces {
-            self.0.send(b"\r\n");
-            self.0.send(piece.as_bytes());
+            self.send(b"\r\n");
+            self.send(piece.as_bytes());
         }
         Ok(())
     }
 }
 
-fn with_port<T>(use_it: impl FnOnce(&mut Serial) -> T) -> Option<T> {
-    // SAFETY: the raw lock is only asked who holds it.
+fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> Option<T> {
     let held_here = {
         let _masked = hal::irq::mask();
+        // SAFETY: the raw lock is only asked who holds it.
         unsafe { PORT.raw() }.is_held_here()
     };
-    if held_here || FORCED.load(Relaxed) {
-        // SAFETY: either this very core is writing a line, and what is shown in it writes
-        // another; or all other cores stand still in a machine panic.
-        return unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it);
-    }
-    PORT.lock().as_mut().map(use_it)
+    // Past the lock in two cases: this very core is writing a line, and what is shown in it writes
+    // another; or all other cores stand still in a machine panic.
+    let _held = (!held_here && !FORCED.load(Relaxed)).then(|| PORT.lock());
+    // SAFETY: the lock is held, or one of the two cases above; nobody has a reference into it.
+    let port = unsafe { &mut *PORT.data_ptr() };
+    port.as_mut().map(|serial| use_it(Port(NonNull::from(serial))))
 }
 
 /// Opens the board's serial port and starts to log.
@@ -72,7 +94,7 @@ pub fn set_level(level: Level) {
 /// Writes text as it is.
 pub fn print(text: fmt::Arguments<'_>) {
     // The port itself never fails; an error of a `Display` has said what it could.
-    let _ = with_port(|port| Port(port).write_fmt(text));
+    let _ = with_port(|mut port| port.write_fmt(text));
 }
 
 /// Writes one line, whole.
@@ -142,7 +164,7 @@ static OVERRUN: AtomicUsize = AtomicUsize::new(0);
 /// The serial port's interrupt: takes what has arrived.
 pub fn on_receive() {
     let mut input = INPUT.lock();
-    while let Some(Some(byte)) = with_port(Serial::receive) {
+    while let Some(Some(byte)) = with_port(|mut port| port.receive()) {
         if input.count == input.bytes.len() {
             OVERRUN.fetch_add(1, Relaxed);
             continue;
@@ -156,7 +178,7 @@ pub fn on_receive() {
 /// Lets received bytes interrupt core `core`.
 pub fn listen(uart: Uart, core: usize) {
     if let Some(line) = drivers::serial::line(uart) {
-        with_port(Serial::interrupt_on_receive);
+        with_port(|mut port| port.interrupt_on_receive());
         hal::irq::enable_line(line, core);
     }
 }
@@ -182,9 +204,4 @@ pub fn read_byte() -> u8 {
 /// Bytes lost because nobody read them in time.
 pub fn overrun() -> usize {
     OVERRUN.load(Relaxed)
-}
-
-/// Whether a machine panic is being reported.
-pub fn is_forced() -> bool {
-    FORCED.load(Relaxed) && stop::is_requested()
 }

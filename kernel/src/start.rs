@@ -6,7 +6,9 @@ use hal::{
     bring_up::{self, TRAP_STACK_SIZE, TRAP_STACKS},
     clock,
     cores::MAX_CORES,
-    irq, paging,
+    irq,
+    layout::PAGE,
+    paging,
     stack::{self, Bounds},
 };
 use log::{info, warn};
@@ -108,7 +110,7 @@ impl Machine {
             "memory: {} MiB usable in {} regions, {} MiB free",
             map.usable_bytes() >> 20,
             map.usable().count(),
-            mem::frames().stats().free >> 20 - 12
+            (mem::frames().stats().free * PAGE) >> 20
         );
         if map.lost() > 0 {
             warn!("memory: {} KiB left out, the map has too many regions", map.lost() >> 10);

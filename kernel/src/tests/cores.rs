@@ -28,9 +28,9 @@ fn a_job_runs_once_on_every_core() {
             assert_eq!(core, cores::this_core());
             runs[core].fetch_add(1, Relaxed);
         });
-        for core in 0..cores::MAX_CORES {
+        for (core, runs) in runs.iter().enumerate() {
             let expected = if cores::online().contains(core) { round } else { 0 };
-            assert_eq!(runs[core].load(Relaxed), expected, "core {core}");
+            assert_eq!(runs.load(Relaxed), expected, "core {core}");
         }
     }
 }

@@ -22,7 +22,7 @@ const STATE: u64 = 0x2c4;
 
 impl Frame {
     /// An empty frame, for a context that runs now.
-    pub const fn new() -> Self {
+    pub const EMPTY: Self = {
         Self {
             x: [0; 31],
             sp: 0,
@@ -30,11 +30,11 @@ impl Frame {
             state: STATE,
             kind: 1,
         }
-    }
+    };
 
     /// A frame that begins at `entry(argument)` on the stack that ends at `top`.
     pub fn start(top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
-        let mut frame = Self::new();
+        let mut frame = Self::EMPTY;
         frame.pc = start as *const () as u64;
         frame.sp = top as u64 & !15;
         frame.x[19] = entry as usize as u64;

@@ -24,18 +24,18 @@ compile_error!("contexts are switched on x86_64 and aarch64 hosts only");
 
 impl Frame {
     /// An empty frame, for a context that runs now.
-    pub const fn new() -> Self {
+    pub const EMPTY: Self = {
         Self {
             pc: 0,
             sp: 0,
             fp: 0,
             kept: [0; KEPT],
         }
-    }
+    };
 
     /// A frame that begins at `entry(argument)` on the stack that ends at `top`.
     pub fn start(top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
-        let mut frame = Self::new();
+        let mut frame = Self::EMPTY;
         frame.pc = start as *const () as u64;
         frame.sp = top as u64 & !15;
         frame.kept[0] = entry as usize as u64;
@@ -61,7 +61,7 @@ impl Frame {
 
 impl Default for Frame {
     fn default() -> Self {
-        Self::new()
+        Self::EMPTY
     }
 }
 

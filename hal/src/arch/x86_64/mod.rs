@@ -53,7 +53,7 @@ static CORES: [Core; MAX_CORES] = [const {
         id: AtomicU32::new(0),
         trap_depth: AtomicU32::new(0),
         resume_stack: AtomicU64::new(0),
-        nested: [const { UnsafeCell::new(Frame::new()) }; 2],
+        nested: [const { UnsafeCell::new(Frame::EMPTY) }; 2],
         first_context: ContextBlock::new(),
         tables: UnsafeCell::new(trap::Tables::new()),
     }

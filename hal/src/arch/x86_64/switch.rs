@@ -31,7 +31,7 @@ pub struct Frame {
 
 impl Frame {
     /// An empty frame, for a context that runs now.
-    pub const fn new() -> Self {
+    pub const EMPTY: Self = {
         Self {
             kind: 1,
             rax: 0,
@@ -53,7 +53,7 @@ impl Frame {
             rsp: 0,
             rflags: 0,
         }
-    }
+    };
 
     /// A frame that begins at `entry(argument)` on the stack that ends at `top`.
     pub fn start(top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
@@ -64,7 +64,7 @@ impl Frame {
             rbx: entry as usize as u64,
             r12: argument as u64,
             rsp: top as u64 & !15,
-            ..Self::new()
+            ..Self::EMPTY
         }
     }
 
