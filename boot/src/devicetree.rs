@@ -200,3 +200,144 @@ fn device(node: FdtNode<'_>) -> Device {
         line,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use vm_fdt::FdtWriter;
+
+    /// A tree like that of QEMU's virt board, with two cores.
+    fn virt(method: &str) -> Vec<u8> {
+        let mut fdt = FdtWriter::new().unwrap();
+        let root = fdt.begin_node("").unwrap();
+        fdt.property_u32("#address-cells", 2).unwrap();
+        fdt.property_u32("#size-cells", 2).unwrap();
+        fdt.property_string("compatible", "linux,dummy-virt").unwrap();
+        let psci = fdt.begin_node("psci").unwrap();
+        fdt.property_string("method", method).unwrap();
+        fdt.end_node(psci).unwrap();
+        let memory = fdt.begin_node("memory@40000000").unwrap();
+        fdt.property_string("device_type", "memory").unwrap();
+        fdt.property_array_u64("reg", &[0x4000_0000, 0x1000_0000]).unwrap();
+        fdt.end_node(memory).unwrap();
+        let reserved = fdt.begin_node("reserved-memory").unwrap();
+        fdt.property_u32("#address-cells", 2).unwrap();
+        fdt.property_u32("#size-cells", 2).unwrap();
+        let secret = fdt.begin_node("secret@44000000").unwrap();
+        fdt.property_array_u64("reg", &[0x4400_0000, 0x1000]).unwrap();
+        fdt.end_node(secret).unwrap();
+        fdt.end_node(reserved).unwrap();
+        let cpus = fdt.begin_node("cpus").unwrap();
+        fdt.property_u32("#address-cells", 1).unwrap();
+        fdt.property_u32("#size-cells", 0).unwrap();
+        for core in 0..2u32 {
+            let cpu = fdt.begin_node(&format!("cpu@{core}")).unwrap();
+            fdt.property_string("enable-method", "psci").unwrap();
+            fdt.property_u32("reg", core).unwrap();
+            fdt.end_node(cpu).unwrap();
+        }
+        let map = fdt.begin_node("cpu-map").unwrap();
+        fdt.end_node(map).unwrap();
+        fdt.end_node(cpus).unwrap();
+        let uart = fdt.begin_node("pl011@9000000").unwrap();
+        fdt.property_string_list("compatible", vec!["arm,pl011".into(), "arm,primecell".into()])
+            .unwrap();
+        fdt.property_array_u64("reg", &[0x900_0000, 0x1000]).unwrap();
+        fdt.property_array_u32("interrupts", &[0, 1, 4]).unwrap();
+        fdt.end_node(uart).unwrap();
+        let gic = fdt.begin_node("intc@8000000").unwrap();
+        fdt.property_string("compatible", "arm,gic-v3").unwrap();
+        fdt.property_array_u64("reg", &[0x800_0000, 0x1_0000, 0x80a_0000, 0xf6_0000])
+            .unwrap();
+        fdt.end_node(gic).unwrap();
+        let chosen = fdt.begin_node("chosen").unwrap();
+        fdt.property_string("bootargs", "log=debug cores=2").unwrap();
+        fdt.end_node(chosen).unwrap();
+        fdt.end_node(root).unwrap();
+        fdt.finish().unwrap()
+    }
+
+    /// A tree like a Pi's: 32-bit cells, a spin table, devices under `soc`.
+    fn raspi() -> Vec<u8> {
+        let mut fdt = FdtWriter::new().unwrap();
+        let root = fdt.begin_node("").unwrap();
+        fdt.property_u32("#address-cells", 1).unwrap();
+        fdt.property_u32("#size-cells", 1).unwrap();
+        fdt.property_string_list(
+            "compatible",
+            vec!["raspberrypi,3-model-b".into(), "brcm,bcm2837".into()],
+        )
+        .unwrap();
+        let memory = fdt.begin_node("memory@0").unwrap();
+        fdt.property_string("device_type", "memory").unwrap();
+        fdt.property_array_u32("reg", &[0, 0x3b40_0000]).unwrap();
+        fdt.end_node(memory).unwrap();
+        let cpus = fdt.begin_node("cpus").unwrap();
+        for core in 0..4u32 {
+            let cpu = fdt.begin_node(&format!("cpu@{core}")).unwrap();
+            fdt.property_string("enable-method", "spin-table").unwrap();
+            fdt.property_u32("reg", core).unwrap();
+            fdt.property_u64("cpu-release-addr", 0xd8 + 8 * u64::from(core))
+                .unwrap();
+            fdt.end_node(cpu).unwrap();
+        }
+        fdt.end_node(cpus).unwrap();
+        fdt.end_node(root).unwrap();
+        fdt.finish().unwrap()
+    }
+
+    fn parse(bytes: &[u8]) -> Option<(Tree, MemoryMap, CoreList)> {
+        let (mut memory, mut cores) = (MemoryMap::new(), CoreList::new());
+        let tree = read(bytes, &mut memory, &mut cores)?;
+        Some((tree, memory, cores))
+    }
+
+    #[test]
+    fn the_virt_board_is_understood() {
+        let bytes = virt("smc");
+        assert_eq!(length(bytes[..8].try_into().unwrap()), Some(bytes.len()));
+        let (tree, memory, cores) = parse(&bytes).unwrap();
+        assert_eq!(tree.board, Some(Board::Virt));
+        assert_eq!(tree.command_line.as_str(), "log=debug cores=2");
+        assert_eq!(tree.start, Some(Start::PsciSmc));
+        assert_eq!(parse(&virt("hvc")).unwrap().0.start, Some(Start::PsciHvc));
+        assert_eq!(cores.ids(), [0, 1]);
+        assert_eq!(memory.usable_bytes(), 0x1000_0000 - 0x1000);
+        let uart = tree.uart.unwrap();
+        assert_eq!((uart.registers.0, uart.line), (0x900_0000, 33));
+        assert_eq!(tree.gic_v3.unwrap().more_registers, (0x80a_0000, 0xf6_0000));
+        assert!(tree.gic_v2.is_none());
+    }
+
+    #[test]
+    fn a_pi_is_understood() {
+        let (tree, memory, cores) = parse(&raspi()).unwrap();
+        assert_eq!(tree.board, Some(Board::Raspi3));
+        assert_eq!(tree.start, Some(Start::SpinTable));
+        assert_eq!(tree.release[..5], [0xd8, 0xe0, 0xe8, 0xf0, 0]);
+        assert_eq!(cores.ids(), [0, 1, 2, 3]);
+        assert_eq!(memory.usable_bytes(), 0x3b40_0000);
+        assert_eq!(tree.command_line.as_str(), "");
+    }
+
+    #[test]
+    fn what_is_no_device_tree_is_refused() {
+        assert_eq!(length(b"MZ\0\0\0\0\0\0"), None);
+        assert!(parse(b"not a tree").is_none());
+        assert!(parse(&virt("hvc")[..100]).is_none());
+    }
+
+    proptest! {
+        /// Firmware may be wrong anywhere: a damaged tree may be misread, but never brings the boot down.
+        #[test]
+        fn a_damaged_tree_does_no_harm(at in 0usize..1200, byte: u8, second in 0usize..1200, other: u8) {
+            let mut bytes = virt("hvc");
+            for (at, byte) in [(at, byte), (second, other)] {
+                let length = bytes.len();
+                bytes[at % length] = byte;
+            }
+            parse(&bytes);
+        }
+    }
+}
