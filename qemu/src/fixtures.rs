@@ -7,60 +7,102 @@ use crate::suite;
 use crate::verdict::{Kind, Quiet, TestResult, Verdict, Watcher};
 use std::path::Path;
 
-/// A fixture and what its report must be.
+/// What a fixture's report must be.
 struct Check {
     name: &'static str,
     fixture: &'static str,
-    /// None: it passes.
-    kind: Option<Kind>,
-    /// Its console must have a backtrace that names it.
-    named: bool,
+    expected: Expected,
 }
 
-const CHECKS: [Check; 7] = [
-    Check {
-        name: "a_failing_test_is_reported_as_failed",
-        fixture: "a_test_that_fails",
-        kind: Some(Kind::Failed),
-        named: false,
-    },
-    Check {
-        name: "a_panic_is_reported_with_a_backtrace_that_names_the_test",
-        fixture: "a_test_that_panics",
-        kind: Some(Kind::Panicked),
-        named: true,
-    },
-    Check {
-        name: "a_stack_overflow_is_reported_as_one",
-        fixture: "a_test_that_overflows_its_stack",
-        kind: Some(Kind::StackOverflow),
-        named: false,
-    },
-    Check {
-        name: "a_triple_fault_is_reported_as_a_reset",
-        fixture: "a_test_that_triple_faults",
-        kind: Some(Kind::Reset),
-        named: false,
-    },
-    Check {
-        name: "a_hang_with_interrupts_off_is_reported_with_a_backtrace_that_names_the_test",
-        fixture: "a_test_that_hangs_with_interrupts_off",
-        kind: Some(Kind::Hung),
-        named: true,
-    },
-    Check {
-        name: "an_early_exit_is_reported_as_one",
-        fixture: "a_test_that_exits_early",
-        kind: Some(Kind::ExitedEarly),
-        named: false,
-    },
-    Check {
-        name: "a_test_behind_all_that_still_runs_and_passes",
-        fixture: "a_test_that_passes",
-        kind: None,
-        named: false,
-    },
+#[derive(Clone, Copy)]
+enum Expected {
+    Passed,
+    /// It prints from every core: every line must come whole.
+    WholeLines,
+    Wrong(Kind),
+    /// And its console must have a backtrace that names it.
+    Named(Kind),
+}
+
+/// What each core of `a_test_in_which_all_cores_print` prints, this many times.
+const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
+const TIMES: usize = 100;
+
+const CHECKS: [Check; 13] = [
+    check(
+        "a_failing_test_is_reported_as_failed",
+        "a_test_that_fails",
+        Expected::Wrong(Kind::Failed),
+    ),
+    check(
+        "a_panic_is_reported_with_a_backtrace_that_names_the_test",
+        "a_test_that_panics",
+        Expected::Named(Kind::Panicked),
+    ),
+    check(
+        "a_panic_in_the_middle_of_a_line_is_reported",
+        "a_test_that_panics_while_it_prints",
+        Expected::Named(Kind::Panicked),
+    ),
+    check(
+        "panics_of_all_cores_at_once_are_reported_as_one",
+        "a_test_in_which_all_cores_panic_at_once",
+        Expected::Named(Kind::Panicked),
+    ),
+    check(
+        "a_bad_access_is_reported_with_a_backtrace_that_names_the_test",
+        "a_test_that_reads_null",
+        Expected::Named(Kind::Panicked),
+    ),
+    check(
+        "an_allocation_in_an_interrupt_is_reported_as_a_panic",
+        "a_test_that_allocates_in_an_interrupt",
+        Expected::Wrong(Kind::Panicked),
+    ),
+    check(
+        "a_stack_overflow_is_reported_as_one",
+        "a_test_that_overflows_its_stack",
+        Expected::Wrong(Kind::StackOverflow),
+    ),
+    check(
+        "a_stack_overflow_of_another_core_is_reported_as_one",
+        "a_test_that_overflows_the_stack_of_another_core",
+        Expected::Wrong(Kind::StackOverflow),
+    ),
+    check(
+        "a_triple_fault_is_reported_as_a_reset",
+        "a_test_that_triple_faults",
+        Expected::Wrong(Kind::Reset),
+    ),
+    check(
+        "a_hang_with_interrupts_off_is_reported_with_a_backtrace_that_names_the_test",
+        "a_test_that_hangs_with_interrupts_off",
+        Expected::Named(Kind::Hung),
+    ),
+    check(
+        "an_early_exit_is_reported_as_one",
+        "a_test_that_exits_early",
+        Expected::Wrong(Kind::ExitedEarly),
+    ),
+    check(
+        "lines_that_all_cores_print_come_whole",
+        "a_test_in_which_all_cores_print",
+        Expected::WholeLines,
+    ),
+    check(
+        "a_test_behind_all_that_still_runs_and_passes",
+        "a_test_that_passes",
+        Expected::Passed,
+    ),
 ];
+
+const fn check(name: &'static str, fixture: &'static str, expected: Expected) -> Check {
+    Check {
+        name,
+        fixture,
+        expected,
+    }
+}
 
 /// Boots the fixtures and adds one test for each check whose name contains `filter`.
 pub fn run(machine: &Machine, image: &Path, filter: &str, report: &mut Report) {
@@ -82,7 +124,7 @@ pub fn run(machine: &Machine, image: &Path, filter: &str, report: &mut Report) {
         return;
     }
     for check in checks {
-        report.add(&check.judge(&quiet.results));
+        report.add(&check.judge(&quiet.results, machine.cores));
     }
     if let Some(extra) = unexpected(&quiet.results) {
         report.add(&extra);
@@ -90,7 +132,7 @@ pub fn run(machine: &Machine, image: &Path, filter: &str, report: &mut Report) {
 }
 
 impl Check {
-    fn judge(&self, results: &[TestResult]) -> TestResult {
+    fn judge(&self, results: &[TestResult], cores: u32) -> TestResult {
         let found: Vec<&TestResult> = results
             .iter()
             .filter(|result| is(result, self.fixture))
@@ -101,48 +143,61 @@ impl Check {
                 self.fixture,
                 found.len()
             );
-            let others: Vec<String> = results
+            let all: String = results
                 .iter()
-                .map(|result| format!("{}: {:?}\n", result.name, result.verdict))
+                .map(|result| format!("{}: {}\n", result.name, told(result)))
                 .collect();
-            let consoles: String = results
-                .iter()
-                .filter(|r| r.index.is_none())
-                .map(|r| r.console.as_str())
-                .collect();
-            return TestResult::wrong(
-                self.name,
-                Kind::Failed,
-                message,
-                others.concat() + &consoles,
-            );
+            return TestResult::wrong(self.name, Kind::Failed, message, all);
         };
-        let told = match &found.verdict {
-            Verdict::Passed => "passed".to_string(),
-            Verdict::Skipped(reason) => format!("skipped ({reason})"),
-            Verdict::Wrong { kind, message } => format!("{kind} ({message})"),
+        let complaint = match (self.expected, &found.verdict) {
+            (Expected::Passed, Verdict::Passed) => None,
+            (Expected::WholeLines, Verdict::Passed) => broken_lines(&found.console, cores),
+            (Expected::Wrong(expected), Verdict::Wrong { kind, .. }) if *kind == expected => None,
+            (Expected::Named(expected), Verdict::Wrong { kind, .. }) if *kind == expected => {
+                let named = found.console.contains(self.fixture);
+                (!named).then(|| format!("the backtrace does not name `{}`", self.fixture))
+            }
+            _ => Some(format!(
+                "`{}` was reported as {}",
+                self.fixture,
+                told(found)
+            )),
         };
-        let as_expected = match (&found.verdict, self.kind) {
-            (Verdict::Passed, None) => true,
-            (Verdict::Wrong { kind, .. }, Some(expected)) => *kind == expected,
-            _ => false,
-        };
-        if !as_expected {
-            let expected = self
-                .kind
-                .map_or("passed".to_string(), |kind| kind.to_string());
-            let message = format!(
-                "`{}` was reported as {told}, not as {expected}",
-                self.fixture
-            );
-            return TestResult::wrong(self.name, Kind::Failed, message, found.console.clone());
+        match complaint {
+            None => TestResult::passed(self.name, found.time),
+            Some(message) => {
+                TestResult::wrong(self.name, Kind::Failed, message, found.console.clone())
+            }
         }
-        if self.named && !found.console.contains(self.fixture) {
-            let message = format!("the backtrace does not name `{}`", self.fixture);
-            return TestResult::wrong(self.name, Kind::Failed, message, found.console.clone());
-        }
-        TestResult::passed(self.name, found.time)
     }
+}
+
+/// What a result was told as.
+fn told(result: &TestResult) -> String {
+    match &result.verdict {
+        Verdict::Passed => "passed".to_string(),
+        Verdict::Skipped(reason) => format!("skipped ({reason})"),
+        Verdict::Wrong { kind, message } => format!("{kind} ({message})"),
+    }
+}
+
+/// What is wrong with a console on which every core printed the same line many times.
+fn broken_lines(console: &str, cores: u32) -> Option<String> {
+    let whole = |line: &&str| {
+        let number = |text: &str| text.parse::<usize>().is_ok();
+        let rest = line
+            .strip_prefix("core ")
+            .and_then(|rest| rest.split_once(" line "));
+        let rest = rest
+            .filter(|(core, _)| number(core))
+            .and_then(|(_, rest)| rest.split_once(": "));
+        rest.is_some_and(|(line, text)| number(line) && text == PRINTED)
+    };
+    let (expected, found) = (
+        cores as usize * TIMES,
+        console.lines().filter(whole).count(),
+    );
+    (found != expected).then(|| format!("{found} of {expected} lines came whole"))
 }
 
 /// Something went wrong that no fixture was meant to do.
@@ -173,11 +228,27 @@ mod tests {
     use std::time::Duration;
 
     fn judge(fixture: &str, results: &[TestResult]) -> TestResult {
-        CHECKS
-            .iter()
-            .find(|check| check.fixture == fixture)
-            .unwrap()
-            .judge(results)
+        let check = CHECKS.iter().find(|check| check.fixture == fixture);
+        check.unwrap().judge(results, 2)
+    }
+
+    #[test]
+    fn every_line_of_every_core_must_come_whole() {
+        let name = "a_test_in_which_all_cores_print";
+        let line = |core, number| format!("core {core} line {number}: {PRINTED}\n");
+        let lines: String = (0..TIMES)
+            .map(|number| line(0, number) + &line(1, number))
+            .collect();
+        let judged = |console: String| {
+            let result = TestResult {
+                console,
+                ..TestResult::passed(name, Duration::ZERO)
+            };
+            judge(name, &[result])
+        };
+        assert!(!judged(lines.clone()).is_wrong());
+        assert!(judged(lines.replacen("core 1", "co core 0 re 1", 1)).is_wrong());
+        assert!(judged(lines.replacen("dog\n", "dog", 1)).is_wrong());
     }
 
     #[test]

@@ -7,8 +7,15 @@ use std::process::exit;
 use std::time::Duration;
 
 const FIXTURES: &str = "fixtures::a_test_that_fails=fail fixtures::a_test_that_panics=panic \
-    fixtures::a_test_that_overflows_its_stack=overflow fixtures::a_test_that_triple_faults=reset \
+    fixtures::a_test_that_panics_while_it_prints=panic \
+    fixtures::a_test_in_which_all_cores_panic_at_once=panic \
+    fixtures::a_test_that_reads_null=panic \
+    fixtures::a_test_that_allocates_in_an_interrupt=panic \
+    fixtures::a_test_that_overflows_its_stack=overflow \
+    fixtures::a_test_that_overflows_the_stack_of_another_core=overflow \
+    fixtures::a_test_that_triple_faults=reset \
     fixtures::a_test_that_hangs_with_interrupts_off=hang fixtures::a_test_that_exits_early=exit \
+    fixtures::a_test_in_which_all_cores_print=print \
     fixtures::a_test_that_passes=ok";
 
 pub fn play(events: &Events) {
@@ -97,6 +104,14 @@ fn tests(list: &str, events: &Events) {
             "poweroff" => events.shutdown("guest-shutdown"),
             "exit" => leave(0),
             "hang" => hang(),
+            "print" => {
+                for line in 0..400 {
+                    let (core, line) = (line % 4, line / 4);
+                    say(format!(
+                        "core {core} line {line}: the quick brown fox jumps over the lazy dog"
+                    ));
+                }
+            }
             "noise" => {
                 // Half a line, split in the middle; bytes that are no text; a record behind a prompt.
                 say(b"\xc3\x28\0\x07 @@ ok 77 nobody us=1");
