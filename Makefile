@@ -69,7 +69,7 @@ run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..."]; with no terminal, 
 	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
-	$(all_boards); $(ready); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(ready); $(call images,image,spindle); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-long: tool ## the same with the big counts and the rare ways to boot
