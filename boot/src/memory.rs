@@ -107,10 +107,10 @@ impl MemoryMap {
 
     /// Takes memory away from what was usable: every page that it touches.
     pub fn reserve(&mut self, start: u64, length: u64, kind: Kind) {
-        let (start, end) = (page_down(start), page_up(start.saturating_add(length)));
-        if start >= end {
+        if length == 0 {
             return;
         }
+        let (start, end) = (page_down(start), page_up(start.saturating_add(length)));
         let mut i = 0;
         while i < self.count {
             let region = self.regions[i];
@@ -250,6 +250,7 @@ mod tests {
         map.add_usable(u64::MAX - 10, 100);
         map.add_usable(0x1000, 0);
         map.reserve(0x1000, 0, Firmware);
+        map.reserve(0x1100, 0, Firmware);
         assert_eq!(list(&map), []);
     }
 }
