@@ -5,7 +5,7 @@
 //! went over the same stretch, never by counting turns of a loop.
 
 use crate::arch;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Nanoseconds per tick, as a fixed-point number with 32 bits behind the point. 0: not known yet.
 static NANOS_PER_TICK: AtomicU64 = AtomicU64::new(0);
@@ -15,13 +15,19 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds since the clock was started at boot; 0 before that.
 #[inline]
 pub fn now() -> u64 {
-    ticks_to_nanos(arch::counter().wrapping_sub(START.load(Relaxed)))
+    // Acquire pairs with the release in `start`: who sees the rate sees the start too.
+    let scale = NANOS_PER_TICK.load(Acquire);
+    scaled(arch::counter().wrapping_sub(START.load(Relaxed)), scale)
 }
 
 /// What `ticks` of the raw counter are in nanoseconds; 0 before the clock was started.
 #[inline]
 pub fn ticks_to_nanos(ticks: u64) -> u64 {
-    let scale = NANOS_PER_TICK.load(Relaxed);
+    scaled(ticks, NANOS_PER_TICK.load(Relaxed))
+}
+
+#[inline]
+fn scaled(ticks: u64, scale: u64) -> u64 {
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
@@ -34,7 +40,9 @@ pub fn nanos_to_counter(nanos: u64) -> u64 {
 /// Starts the clock at the raw counter's value `start`, with `hertz` ticks a second.
 pub fn start(start: u64, hertz: u64) {
     START.store(start, Relaxed);
-    NANOS_PER_TICK.store(((1_000_000_000u128 << 32) / u128::from(hertz)) as u64, Relaxed);
+    let scale = (1_000_000_000u128 << 32) / u128::from(hertz);
+    // Release pairs with the acquire in `now`. Other cores may be up already.
+    NANOS_PER_TICK.store(scale as u64, Release);
 }
 
 /// Whether [`now`] tells time yet.
