@@ -105,15 +105,18 @@ impl Arrival {
             self.0.store(UP, Release);
             return absent;
         }
-        // Release pairs with the acquire in `is_up`: what the core set up is seen by who sees it up.
-        self.0.compare_exchange(ABSENT, UP, Release, Relaxed).is_ok()
+        // Release pairs with the acquire in `is_up` and `give_up`: what the core set up is seen by
+        // who sees it up.
+        let order = if cfg!(seeded = "arrival_relaxed") { Relaxed } else { Release };
+        self.0.compare_exchange(ABSENT, UP, order, Relaxed).is_ok()
     }
 
     /// Stops waiting for it. False: it has arrived after all.
     #[must_use = "the core may have arrived at the last moment"]
     pub fn give_up(&self) -> bool {
         // Acquire pairs with `arrive`, for when it fails because the core is up.
-        self.0.compare_exchange(ABSENT, GIVEN_UP, Relaxed, Acquire).is_ok()
+        let order = if cfg!(seeded = "arrival_give_up_relaxed") { Relaxed } else { Acquire };
+        self.0.compare_exchange(ABSENT, GIVEN_UP, Relaxed, order).is_ok()
     }
 
     /// Whether the core is up.

@@ -11,10 +11,12 @@
 //! publishes the number as passed. A ticket is done when every core that is up
 //! has published its number or a later one.
 
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+#[cfg(not(loom))]
 use crate::{
     arch,
     cores::{self, CoreSet, MAX_CORES},
-    sync::atomic::{AtomicU64, Ordering::*, fence},
+    sync::atomic::fence,
 };
 
 /// The protocol, apart from what it flushes, so that it can be modelled.
@@ -45,8 +47,9 @@ impl<const CORES: usize> Flushes<CORES> {
 
     /// Draws a number; the change of the table comes before it.
     pub fn issue(&self) -> u64 {
-        // Release, pairs with the acquire in `pass`: who sees the number sees the changed table.
-        self.issued.fetch_add(1, Release) + 1
+        // Release, pairs with the acquire in `pass` and `join`: who sees the number sees the changed table.
+        let order = if cfg!(seeded = "flush_issue_relaxed") { Relaxed } else { Release };
+        self.issued.fetch_add(1, order) + 1
     }
 
     /// What core `core` does at a flush point.
@@ -57,23 +60,36 @@ impl<const CORES: usize> Flushes<CORES> {
             return;
         }
         if cfg!(seeded = "flush_publishes_early") {
-            self.passed[core].store(newest, Release);
-            flush();
-            return;
+            self.publish(core, newest);
+            return flush();
         }
         flush();
-        // Release pairs with the acquire in `is_done`: the flush is over when the number is seen.
-        self.passed[core].store(newest, Release);
+        self.publish(core, newest);
     }
 
-    /// A core that comes up has no old translations.
-    pub fn join(&self, core: usize) {
-        self.passed[core].store(self.issued.load(Acquire), Release);
+    /// What core `core` does as it comes up, before it is counted as online: it
+    /// flushes whatever number it passed in an earlier life. Once it is online,
+    /// it must pass once more: for what was issued in between, nobody waited for it.
+    pub fn join(&self, core: usize, flush: impl FnOnce()) {
+        if cfg!(seeded = "flush_join_reads_late") {
+            flush();
+            return self.publish(core, self.issued.load(Acquire));
+        }
+        // Acquire pairs with `issue`. Before the flush: for a change that comes after it, it would lie.
+        let newest = self.issued.load(Acquire);
+        flush();
+        self.publish(core, newest);
+    }
+
+    fn publish(&self, core: usize, number: u64) {
+        // Release pairs with the acquire in `has_passed`: the flush is over when the number is seen.
+        let order = if cfg!(seeded = "flush_publish_relaxed") { Relaxed } else { Release };
+        self.passed[core].store(number, order);
     }
 
     /// Whether `core` has passed number `number`.
     pub fn has_passed(&self, core: usize, number: u64) -> bool {
-        // Acquire pairs with `pass`.
+        // Acquire pairs with the release in `publish`.
         self.passed[core].load(Acquire) >= number
     }
 }
@@ -133,7 +149,8 @@ pub fn issue() -> Ticket {
 #[cfg(not(loom))]
 pub fn flush_point() {
     if !arch::paging::FLUSH_IS_BROADCAST {
-        // Nothing of this core's earlier work may slip behind the flush.
+        // Nothing of this core's earlier work may slip behind the flush; and of a core that has just
+        // come online and one that has just issued, at least one sees the other.
         fence(SeqCst);
         let _masked = crate::irq::mask();
         FLUSHES.pass(cores::this_core(), arch::paging::flush_all);
@@ -143,6 +160,5 @@ pub fn flush_point() {
 /// Called by each core as it comes up, before it is counted as online.
 #[cfg(not(loom))]
 pub(crate) fn join_each_core() {
-    arch::paging::flush_all();
-    FLUSHES.join(cores::this_core());
+    FLUSHES.join(cores::this_core(), arch::paging::flush_all);
 }

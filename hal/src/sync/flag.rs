@@ -1,4 +1,4 @@
-//! A spin lock: one flag, taken by whoever swaps it from free to taken.
+//! A spin lock: one flag, taken by whoever turns it from free to taken.
 //!
 //! Not fair, on purpose. Cores may be virtual, and more than the host has; a
 //! fair lock would make all wait for the one whose turn it is, even when that
@@ -31,7 +31,7 @@ impl Flag {
     }
 
     /// Takes the lock; `relax` is called with each look in vain. Looks before
-    /// it swaps again, so that waiting cores only read.
+    /// it tries again, so that waiting cores only read.
     #[inline]
     pub fn lock(&self, mut relax: impl FnMut()) {
         while !self.try_lock() {
@@ -51,18 +51,19 @@ impl Flag {
             }
             return free;
         }
-        if cfg!(seeded = "flag_taken_relaxed") {
-            return !self.taken.swap(true, Relaxed);
-        }
-        // Acquire pairs with the release in `unlock`: what the last holder wrote is seen.
-        !self.taken.swap(true, Acquire)
+        // Acquire pairs with the release in `unlock`: what the last holder wrote is seen. Not a
+        // swap, which would write in vain too: loom, unlike the hardware, may then order that
+        // write behind the holder's `unlock`.
+        let order = if cfg!(seeded = "flag_taken_relaxed") { Relaxed } else { Acquire };
+        self.taken.compare_exchange(false, true, order, Relaxed).is_ok()
     }
 
     /// Lets others in. Called by the holder only.
     #[inline]
     pub fn unlock(&self) {
         // Release pairs with the acquire in `try_lock`.
-        self.taken.store(false, Release);
+        let order = if cfg!(seeded = "flag_unlock_relaxed") { Relaxed } else { Release };
+        self.taken.store(false, order);
     }
 
     /// Whether somebody holds it.

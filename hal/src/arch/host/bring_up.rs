@@ -41,6 +41,7 @@ pub fn start(count: usize, main: impl Fn(usize) + Sync) {
         let seat = Seat::take(id).expect("threads of no machine left this number free");
         init_each_core();
         assert!(cores::arrival(id).arrive(), "nobody gives up on a thread");
+        flush::flush_point();
         all_up.wait();
         let result = panic::catch_unwind(AssertUnwindSafe(|| main(id)));
         if result.is_err() {
