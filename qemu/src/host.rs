@@ -17,13 +17,7 @@ const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
 /// Runs them all, or those whose names contain `filter`.
 pub fn run(report: &mut Report, filter: &str) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "test",
-        "--workspace",
-        "--exclude",
-        "spindle-kernel",
-        "--no-fail-fast",
-    ]);
+    cargo.args(["test", "--workspace", "--no-fail-fast"]);
     if !filter.is_empty() {
         cargo.args(["--", filter]);
     }

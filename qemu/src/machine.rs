@@ -181,7 +181,10 @@ impl Machine {
         }
         arguments.pair("-display", "none");
         arguments.0.push("-nodefaults".into());
-        arguments.0.push("-no-reboot".into());
+        // A person may restart the machine; for a program, that is how it ends.
+        if !matches!(serial, Serial::Terminal) {
+            arguments.0.push("-no-reboot".into());
+        }
         match serial {
             Serial::Pipe => {
                 arguments.pair("-chardev", "stdio,id=console,signal=off");

@@ -77,6 +77,7 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
         &options.filter,
         report,
     );
+    shell(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
     if options.long {
         long::run(&usual, images, &options.filter, report);
@@ -150,6 +151,31 @@ fn no_tree(machine: &Machine, images: &Path, filter: &str, report: &mut Report) 
     let script = include_str!("../scripts/no-tree.script");
     let (result, _) = scripted::boot(name, machine, &machine.image(images, "spindle"), "", script);
     report.add(&result);
+}
+
+/// The shell, as a person types at it.
+fn shell(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let scripts = [
+        (
+            "the_shell_answers_every_command",
+            include_str!("../scripts/shell.script"),
+        ),
+        (
+            "a_panic_in_the_shell_shows_every_core",
+            include_str!("../scripts/panic.script"),
+        ),
+    ];
+    let chosen = scripts.iter().filter(|(name, _)| name.contains(filter));
+    if chosen.clone().next().is_some() {
+        let title = format!("the shell, {}", machine.title());
+        report.suite(format!("shell-{}", machine.board.name()), &title);
+    }
+    for (name, script) in chosen {
+        report.began(name);
+        let image = machine.image(images, "spindle");
+        let (result, _) = scripted::boot(name, machine, &image, "", script);
+        report.add(&result);
+    }
 }
 
 fn idle_cost(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
