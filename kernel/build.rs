@@ -17,7 +17,9 @@ fn main() {
     }
     let rustc = env::var("RUSTC").unwrap_or("rustc".into());
     let version = Command::new(rustc).arg("--version").output();
-    let version = version.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let version = version
+        .ok()
+        .and_then(|output| String::from_utf8(output.stdout).ok());
     let version = version.unwrap_or("unknown".into());
     println!("cargo:rustc-env=SPINDLE_COMPILER={}", version.trim());
     println!("cargo:rerun-if-env-changed=RUSTC");

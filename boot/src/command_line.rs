@@ -139,7 +139,9 @@ impl<'a> Options<'a> {
             ("tour", None) => self.tour = true,
             ("idle", None) => self.idle = true,
             ("bench", None) => self.bench = true,
-            ("tour" | "idle" | "bench", Some(_)) => return Err(Some("the bare word, without a value")),
+            ("tour" | "idle" | "bench", Some(_)) => {
+                return Err(Some("the bare word, without a value"));
+            }
             _ => return Err(None),
         }
         Ok(())
@@ -186,12 +188,19 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_the_rest_still_counts() {
-        let (options, complaints) = parse("cores=0 cores=65 cores log=loud colour=blue log=warn tour=yes exit=0");
+        let (options, complaints) =
+            parse("cores=0 cores=65 cores log=loud colour=blue log=warn tour=yes exit=0");
         assert_eq!(options.log, Level::Warn);
         assert_eq!(options.cores, 64);
         assert_eq!(complaints.len(), 7);
-        assert_eq!(complaints[0], "option `cores=0` ignored: expected cores=1 to cores=64");
+        assert_eq!(
+            complaints[0],
+            "option `cores=0` ignored: expected cores=1 to cores=64"
+        );
         assert!(complaints[4].starts_with("option `colour=blue` ignored: known are log= "));
-        assert_eq!(complaints[5], "option `tour=yes` ignored: expected the bare word, without a value");
+        assert_eq!(
+            complaints[5],
+            "option `tour=yes` ignored: expected the bare word, without a value"
+        );
     }
 }

@@ -53,7 +53,9 @@ pub struct Tree {
 
 /// Length of the device tree at `bytes`, if one is there.
 pub fn length(header: &[u8; 8]) -> Option<usize> {
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     (word(0) == 0xd00d_feed).then(|| word(4) as usize)
 }
 
@@ -103,7 +105,12 @@ pub fn read(bytes: &[u8], memory: &mut MemoryMap, cores: &mut CoreList) -> Optio
 }
 
 fn board(root: FdtNode<'_>) -> Option<Board> {
-    let is = |name: &str| root.compatible().into_iter().flatten().any(|entry| entry == name);
+    let is = |name: &str| {
+        root.compatible()
+            .into_iter()
+            .flatten()
+            .any(|entry| entry == name)
+    };
     if is("linux,dummy-virt") {
         Some(Board::Virt)
     } else if is("brcm,bcm2837") {
@@ -131,13 +138,17 @@ fn registers(node: FdtNode<'_>) -> impl Iterator<Item = (u64, u64)> {
 }
 
 fn read_cores(root: FdtNode<'_>, cores: &mut CoreList, found: &mut Tree) {
-    let hvc = root
-        .child("psci")
-        .and_then(|psci| psci.property("method").map(|method| method.value() == b"hvc\0"));
+    let hvc = root.child("psci").and_then(|psci| {
+        psci.property("method")
+            .map(|method| method.value() == b"hvc\0")
+    });
     let Some(list) = root.child("cpus") else {
         return;
     };
-    for core in list.children().filter(|node| node.name_without_address() == "cpu") {
+    for core in list
+        .children()
+        .filter(|node| node.name_without_address() == "cpu")
+    {
         let Some(id) = core.property("reg").and_then(|reg| integer(reg.value())) else {
             continue;
         };
@@ -213,19 +224,22 @@ mod tests {
         let root = fdt.begin_node("").unwrap();
         fdt.property_u32("#address-cells", 2).unwrap();
         fdt.property_u32("#size-cells", 2).unwrap();
-        fdt.property_string("compatible", "linux,dummy-virt").unwrap();
+        fdt.property_string("compatible", "linux,dummy-virt")
+            .unwrap();
         let psci = fdt.begin_node("psci").unwrap();
         fdt.property_string("method", method).unwrap();
         fdt.end_node(psci).unwrap();
         let memory = fdt.begin_node("memory@40000000").unwrap();
         fdt.property_string("device_type", "memory").unwrap();
-        fdt.property_array_u64("reg", &[0x4000_0000, 0x1000_0000]).unwrap();
+        fdt.property_array_u64("reg", &[0x4000_0000, 0x1000_0000])
+            .unwrap();
         fdt.end_node(memory).unwrap();
         let reserved = fdt.begin_node("reserved-memory").unwrap();
         fdt.property_u32("#address-cells", 2).unwrap();
         fdt.property_u32("#size-cells", 2).unwrap();
         let secret = fdt.begin_node("secret@44000000").unwrap();
-        fdt.property_array_u64("reg", &[0x4400_0000, 0x1000]).unwrap();
+        fdt.property_array_u64("reg", &[0x4400_0000, 0x1000])
+            .unwrap();
         fdt.end_node(secret).unwrap();
         fdt.end_node(reserved).unwrap();
         let cpus = fdt.begin_node("cpus").unwrap();
@@ -241,9 +255,13 @@ mod tests {
         fdt.end_node(map).unwrap();
         fdt.end_node(cpus).unwrap();
         let uart = fdt.begin_node("pl011@9000000").unwrap();
-        fdt.property_string_list("compatible", vec!["arm,pl011".into(), "arm,primecell".into()])
+        fdt.property_string_list(
+            "compatible",
+            vec!["arm,pl011".into(), "arm,primecell".into()],
+        )
+        .unwrap();
+        fdt.property_array_u64("reg", &[0x900_0000, 0x1000])
             .unwrap();
-        fdt.property_array_u64("reg", &[0x900_0000, 0x1000]).unwrap();
         fdt.property_array_u32("interrupts", &[0, 1, 4]).unwrap();
         fdt.end_node(uart).unwrap();
         let gic = fdt.begin_node("intc@8000000").unwrap();
@@ -252,7 +270,8 @@ mod tests {
             .unwrap();
         fdt.end_node(gic).unwrap();
         let chosen = fdt.begin_node("chosen").unwrap();
-        fdt.property_string("bootargs", "log=debug cores=2").unwrap();
+        fdt.property_string("bootargs", "log=debug cores=2")
+            .unwrap();
         fdt.end_node(chosen).unwrap();
         fdt.end_node(root).unwrap();
         fdt.finish().unwrap()

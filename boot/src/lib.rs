@@ -60,7 +60,10 @@ pub struct BootInfo {
 
 impl BootInfo {
     /// What the command line asks for; bad words are told to `complain`.
-    pub fn options<'a>(&'a self, complain: &mut dyn FnMut(command_line::Complaint<'a>)) -> Options<'a> {
+    pub fn options<'a>(
+        &'a self,
+        complain: &mut dyn FnMut(command_line::Complaint<'a>),
+    ) -> Options<'a> {
         Options::parse(self.command_line.as_str(), complain)
     }
 
@@ -211,7 +214,10 @@ unsafe extern "Rust" {
 fn hand_over(info: BootInfo) -> ! {
     static INFO: spin::Once<BootInfo> = spin::Once::new();
     let info = INFO.call_once(|| info);
-    assert!(hal::cores::arrival(0).arrive(), "nobody gives up on the boot core");
+    assert!(
+        hal::cores::arrival(0).arrive(),
+        "nobody gives up on the boot core"
+    );
     // SAFETY: `entry!` defines it with this signature.
     unsafe { kernel_main(info) }
 }
@@ -238,7 +244,11 @@ mod tests {
         assert_eq!(cores.ids().len(), MAX_CORES);
         assert_eq!(cores.left_out, 6);
         cores.add(3);
-        assert_eq!(cores.ids().len(), MAX_CORES, "one that is listed twice counts once");
+        assert_eq!(
+            cores.ids().len(),
+            MAX_CORES,
+            "one that is listed twice counts once"
+        );
         cores.limit(4);
         assert_eq!(cores.ids(), [0, 1, 2, 3]);
     }

@@ -104,7 +104,12 @@ pub fn release_cores(
         })
     };
     let mut waiting = CoreSet::EMPTY;
-    for (core, slot) in BOOT_SLOTS.iter().enumerate().take(info.cores.ids().len()).skip(1) {
+    for (core, slot) in BOOT_SLOTS
+        .iter()
+        .enumerate()
+        .take(info.cores.ids().len())
+        .skip(1)
+    {
         let Some(stacks) = stacks(core) else {
             tell(core, Outcome::NoStack);
             continue;
@@ -126,7 +131,10 @@ pub fn release_cores(
         for core in waiting.iter() {
             if cores::arrival(core).is_up() {
                 waiting = waiting.without(core);
-                let ticks = BOOT_SLOTS[core].arrived.load(Relaxed) - called;
+                let ticks = BOOT_SLOTS[core]
+                    .arrived
+                    .load(Relaxed)
+                    .saturating_sub(called);
                 tell(core, Outcome::Up(ticks));
             }
         }
@@ -151,7 +159,8 @@ pub fn release_cores(
 pub extern "C" fn secondary_main(core: usize) -> ! {
     let slot = &BOOT_SLOTS[core];
     // SAFETY: written before the core was let in; only it reads it now.
-    let stacks = unsafe { (*slot.stacks.get()).expect("the slot was filled before the core was started") };
+    let stacks =
+        unsafe { (*slot.stacks.get()).expect("the slot was filled before the core was started") };
     // SAFETY: first thing on this core; `Arrival` makes sure it is the only one with this number.
     unsafe {
         bring_up::claim_core(core, stacks.main);
@@ -163,6 +172,8 @@ pub extern "C" fn secondary_main(core: usize) -> ! {
     if !cores::arrival(core).arrive() {
         bring_up::stay_out();
     }
+    // What was unmapped while this core was not yet counted.
+    hal::flush::flush_point();
     // SAFETY: `release_cores` stored a `fn() -> !`. Acquire pairs with its release.
     let main = unsafe { core::mem::transmute::<usize, fn() -> !>(MAIN.load(Acquire)) };
     main()

@@ -6,7 +6,10 @@
 //!
 //! Firmware tables are mapped when somebody reads them ([`map_firmware`]).
 
-use crate::{arch, memory::{Kind, MemoryMap}};
+use crate::{
+    arch,
+    memory::{Kind, MemoryMap},
+};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hal::{
     layout::{self, DIRECT_MAP, PAGE},
@@ -30,7 +33,7 @@ macro_rules! symbol {
 struct Pool([[u8; PAGE]; Pool::FRAMES]);
 impl Pool {
     /// Four tables for the image, about two for each stretch of memory, the devices of boot.
-    const FRAMES: usize = 64;
+    const FRAMES: usize = arch::POOL_FRAMES;
 }
 static mut POOL: Pool = Pool([[0; PAGE]; Pool::FRAMES]);
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -70,21 +73,54 @@ pub fn enter(map: &MemoryMap) -> Result<(), MapError> {
     let root = frame().ok_or(MapError::OutOfFrames)?;
     // SAFETY: a fresh zeroed frame; the pool is part of the image, which the coarse tables map at `offset`.
     let mut space = unsafe { Space::new(root, offset) };
-    let mut add = |virt: usize, phys: u64, length: usize, access| space.map(virt, phys, length, access, &mut frame);
+    let mut add = |virt: usize, phys: u64, length: usize, access| {
+        space.map(virt, phys, length, access, &mut frame)
+    };
 
-    let mut image = |start: usize, end: usize, access| add(start, (start - offset) as u64, end - start, access);
-    image(symbol!(__text_start), symbol!(__text_end), Access::ReadExecute)?;
-    image(symbol!(__rodata_start), symbol!(__rodata_end), Access::ReadOnly)?;
-    image(symbol!(__data_start), symbol!(__boot_stack_guard), Access::ReadWrite)?;
-    image(symbol!(__boot_stack_low), symbol!(__data_end), Access::ReadWrite)?;
+    let mut image =
+        |start: usize, end: usize, access| add(start, (start - offset) as u64, end - start, access);
+    image(
+        symbol!(__text_start),
+        symbol!(__text_end),
+        Access::ReadExecute,
+    )?;
+    image(
+        symbol!(__rodata_start),
+        symbol!(__rodata_end),
+        Access::ReadOnly,
+    )?;
+    image(
+        symbol!(__data_start),
+        symbol!(__boot_stack_guard),
+        Access::ReadWrite,
+    )?;
+    image(
+        symbol!(__boot_stack_low),
+        symbol!(__data_end),
+        Access::ReadWrite,
+    )?;
     let symbols = symbol!(__symbols);
-    image(symbols, layout::page_up(symbols_end() as u64) as usize, Access::ReadOnly)?;
+    image(
+        symbols,
+        layout::page_up(symbols_end() as u64) as usize,
+        Access::ReadOnly,
+    )?;
 
     let data = (symbol!(__data_start) - offset) as u64;
-    add(layout::phys_to_virt(data), data, symbol!(__boot_stack_guard) - symbol!(__data_start), Access::ReadWrite)?;
+    add(
+        layout::phys_to_virt(data),
+        data,
+        symbol!(__boot_stack_guard) - symbol!(__data_start),
+        Access::ReadWrite,
+    )?;
     for region in map.regions() {
         if matches!(region.kind, Kind::Usable | Kind::Trampoline) {
-            add(DIRECT_MAP + region.start as usize, region.start, region.len() as usize, Access::ReadWrite)?;
+            add(
+                DIRECT_MAP + region.start as usize,
+                region.start,
+                region.len() as usize,
+                Access::ReadWrite,
+            )?;
         }
     }
     // SAFETY: the tables map the image as the coarse ones do, and the boot stack in it; from here on
@@ -93,14 +129,18 @@ pub fn enter(map: &MemoryMap) -> Result<(), MapError> {
         arch::activate(root);
         paging::adopt(root);
     }
-    paging::set_frame_source(frame);
+    // SAFETY: the pool's frames are zeros, each is given out once, and the direct map has them.
+    unsafe { paging::set_frame_source(frame) };
     Ok(())
 }
 
 /// Makes sure that `length` bytes of the firmware's memory at `phys` can be
 /// read in the direct map; returns where.
 pub fn map_firmware(phys: u64, length: usize) -> Result<usize, MapError> {
-    let end = layout::page_up(phys + length as u64);
+    let end = phys
+        .checked_add(length as u64)
+        .ok_or(MapError::NotAligned)?;
+    let end = layout::page_up(end);
     for page in (layout::page_down(phys)..end).step_by(PAGE) {
         let virt = layout::phys_to_virt(page);
         if paging::translate(virt).is_none() {

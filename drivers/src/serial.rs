@@ -31,6 +31,10 @@ impl Backend for Ports {
     }
 }
 
+/// A byte that did not arrive as it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged;
+
 /// Bits a second, on every board.
 const BAUD: u32 = 115_200;
 /// What clocks a PL011: `init_uart_clock` of a Pi's config.txt; QEMU does not care.
@@ -89,16 +93,11 @@ impl Serial {
         }
     }
 
-    /// A byte that has arrived, if there is one. One that arrived damaged is dropped.
-    pub fn receive(&mut self) -> Option<u8> {
+    /// What has arrived, if anything: a byte, or word that one was lost or damaged.
+    pub fn receive(&mut self) -> Option<Result<u8, Damaged>> {
         match self {
-            Self::Ns16550(serial) => serial.try_receive_byte().ok(),
-            Self::Pl011(serial) => loop {
-                match serial.read_word() {
-                    Ok(byte) => return byte,
-                    Err(_) => continue,
-                }
-            },
+            Self::Ns16550(serial) => serial.try_receive_byte().ok().map(Ok),
+            Self::Pl011(serial) => serial.read_word().map_err(|_| Damaged).transpose(),
         }
     }
 

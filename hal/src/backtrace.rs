@@ -19,7 +19,7 @@ pub fn walk(program_counter: usize, frame_pointer: usize, mut visit: impl FnMut(
         if frame == 0 || !frame.is_multiple_of(8) {
             return;
         }
-        let (Ok(next), Ok(back)) = (probe::read(frame), probe::read(frame + 8)) else {
+        let (Ok(next), Ok(back)) = (probe::read(frame), probe::read(frame.wrapping_add(8))) else {
             return;
         };
         if back == 0 {

@@ -34,7 +34,9 @@ fn scaled(ticks: u64, scale: u64) -> u64 {
 /// The raw counter's value when [`now`] will be `nanos`.
 pub fn nanos_to_counter(nanos: u64) -> u64 {
     let ticks = (u128::from(nanos) << 32).div_ceil(u128::from(NANOS_PER_TICK.load(Relaxed).max(1)));
-    START.load(Relaxed).saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX))
+    START
+        .load(Relaxed)
+        .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX))
 }
 
 /// Starts the clock at the raw counter's value `start`, with `hertz` ticks a second.

@@ -24,7 +24,10 @@ pub struct ContextBlock {
     /// with interrupts masked. Assembly relies on its place.
     pub(crate) frame: UnsafeCell<Frame>,
     /// Core that runs it; written by that core as it resumes it.
-    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "only aarch64 finds its core this way"))]
+    #[cfg_attr(
+        not(target_arch = "aarch64"),
+        allow(dead_code, reason = "only aarch64 finds its core this way")
+    )]
     pub(crate) core: AtomicPtr<arch::Core>,
     /// How many guards against being switched away it holds. Written by itself.
     pub(crate) guards: AtomicU32,
@@ -108,7 +111,8 @@ impl Default for ContextBlock {
 /// others, commit its park, or free its stack. Exactly one for each switch.
 #[derive(Clone, Copy)]
 pub struct AfterSwitch {
-    /// Runs with interrupts masked, not on the old context's stack.
+    /// Runs with interrupts masked, not on the old context's stack. It may not allocate or free: hand
+    /// what is left over to somebody who may.
     pub run: extern "C" fn(usize),
     /// Given to it.
     pub argument: usize,
@@ -118,7 +122,10 @@ impl AfterSwitch {
     /// Nothing is to be done.
     pub const NOTHING: Self = {
         extern "C" fn nothing(_: usize) {}
-        Self { run: nothing, argument: 0 }
+        Self {
+            run: nothing,
+            argument: 0,
+        }
     };
 }
 
@@ -140,6 +147,8 @@ pub fn current() -> &'static ContextBlock {
 pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     debug_assert!(!arch::irq_are_enabled());
     let old = current();
+    // Until the old one is saved, a trap would save over `next`: interrupts are masked, an NMI has a
+    // frame of its own, and nothing here may fault and come back.
     // SAFETY: points 1 to 3.
     unsafe {
         arch::set_current(next);
@@ -148,8 +157,8 @@ pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     }
 }
 
-/// Fills every register that it may with values made from `seed`, spins `turns`
-/// times, and says whether all are unchanged. For tests of preemption.
+/// Fills every register with values made from `seed`, spins `turns` times, and
+/// says whether all are unchanged. For tests of preemption.
 pub fn registers_survive(seed: u64, turns: u64) -> bool {
     arch::registers_survive(seed, turns)
 }

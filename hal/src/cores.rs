@@ -107,7 +107,11 @@ impl Arrival {
         }
         // Release pairs with the acquire in `is_up` and `give_up`: what the core set up is seen by
         // who sees it up.
-        let order = if cfg!(seeded = "arrival_relaxed") { Relaxed } else { Release };
+        let order = if cfg!(seeded = "arrival_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
         self.0.compare_exchange(ABSENT, UP, order, Relaxed).is_ok()
     }
 
@@ -115,8 +119,14 @@ impl Arrival {
     #[must_use = "the core may have arrived at the last moment"]
     pub fn give_up(&self) -> bool {
         // Acquire pairs with `arrive`, for when it fails because the core is up.
-        let order = if cfg!(seeded = "arrival_give_up_relaxed") { Relaxed } else { Acquire };
-        self.0.compare_exchange(ABSENT, GIVEN_UP, Relaxed, order).is_ok()
+        let order = if cfg!(seeded = "arrival_give_up_relaxed") {
+            Relaxed
+        } else {
+            Acquire
+        };
+        self.0
+            .compare_exchange(ABSENT, GIVEN_UP, Relaxed, order)
+            .is_ok()
     }
 
     /// Whether the core is up.
@@ -151,5 +161,7 @@ pub fn arrival(core: usize) -> &'static Arrival {
 /// The cores that are up.
 #[cfg(not(loom))]
 pub fn online() -> CoreSet {
-    (0..MAX_CORES).filter(|&core| ARRIVALS[core].is_up()).collect()
+    (0..MAX_CORES)
+        .filter(|&core| ARRIVALS[core].is_up())
+        .collect()
 }

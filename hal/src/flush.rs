@@ -48,7 +48,11 @@ impl<const CORES: usize> Flushes<CORES> {
     /// Draws a number; the change of the table comes before it.
     pub fn issue(&self) -> u64 {
         // Release, pairs with the acquire in `pass` and `join`: who sees the number sees the changed table.
-        let order = if cfg!(seeded = "flush_issue_relaxed") { Relaxed } else { Release };
+        let order = if cfg!(seeded = "flush_issue_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
         self.issued.fetch_add(1, order) + 1
     }
 
@@ -83,7 +87,11 @@ impl<const CORES: usize> Flushes<CORES> {
 
     fn publish(&self, core: usize, number: u64) {
         // Release pairs with the acquire in `has_passed`: the flush is over when the number is seen.
-        let order = if cfg!(seeded = "flush_publish_relaxed") { Relaxed } else { Release };
+        let order = if cfg!(seeded = "flush_publish_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
         self.passed[core].store(number, order);
     }
 

@@ -14,6 +14,8 @@
 pub const PAGE: usize = 4096;
 /// Start of the window through which all physical memory is seen.
 pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
+/// How much physical memory fits in it.
+pub const DIRECT_MAP_SIZE: u64 = (DEVICES - DIRECT_MAP) as u64;
 /// Start of the window for device registers.
 pub const DEVICES: usize = 0xffff_c000_0000_0000;
 /// Start of the window for stacks.

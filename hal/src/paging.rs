@@ -11,7 +11,7 @@ use crate::{
     layout::{self, PAGE},
     sync::Lock,
 };
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// What may be done with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Space {
     }
 
     /// Maps `length` bytes at `virt` to the memory at `phys`, in the largest blocks that fit.
-    /// Frames for tables come from `frames`.
+    /// Frames for tables come from `frames`. What was mapped before an error stays mapped.
     pub fn map(
         &mut self,
         virt: usize,
@@ -127,13 +127,27 @@ impl Space {
         if !(virt | phys as usize | length).is_multiple_of(PAGE) {
             return Err(MapError::NotAligned);
         }
+        let result = self.map_blocks(virt, phys, length, access, frames);
+        // Also after an error: part of it is there.
+        entry::after_map();
+        result
+    }
+
+    fn map_blocks(
+        &mut self,
+        virt: usize,
+        phys: u64,
+        length: usize,
+        access: Access,
+        frames: FrameSource<'_>,
+    ) -> Result<(), MapError> {
         let mut done = 0;
         while done < length {
             let (virt, phys) = (virt + done, phys + done as u64);
             let fits = |level: &usize| {
                 (virt | phys as usize).is_multiple_of(span(*level)) && length - done >= span(*level)
             };
-            let level = (0..=entry::LARGEST_BLOCK_LEVEL)
+            let level = (0..=entry::largest_block_level())
                 .rev()
                 .find(fits)
                 .unwrap_or(0);
@@ -145,12 +159,16 @@ impl Space {
             slot.store(entry::leaf(phys, access, level), Relaxed);
             done += span(level);
         }
-        entry::after_map();
         Ok(())
     }
 
     /// The table of `level` that covers `virt`, made if it is not there.
-    fn table_at(&mut self, virt: usize, level: usize, frames: FrameSource<'_>) -> Result<u64, MapError> {
+    fn table_at(
+        &mut self,
+        virt: usize,
+        level: usize,
+        frames: FrameSource<'_>,
+    ) -> Result<u64, MapError> {
         let mut table = self.root;
         for above in (level + 1..LEVELS).rev() {
             let slot = self.slot(table, index(virt, above));
@@ -159,7 +177,8 @@ impl Space {
                 Entry::Leaf(..) => return Err(MapError::Taken(virt)),
                 Entry::Empty => {
                     let next = frames().ok_or(MapError::OutOfFrames)?;
-                    slot.store(entry::table(next), Relaxed);
+                    // Release: another core's walker that sees the table sees its zeros too.
+                    slot.store(entry::table(next), Release);
                     next
                 }
             };
@@ -167,29 +186,42 @@ impl Space {
         Ok(table)
     }
 
-    /// Calls `change` with the entry of each page of the range.
+    /// The entry of the page at `at`, which is mapped.
+    fn page_slot(&self, at: usize) -> Result<&AtomicU64, MapError> {
+        let mut table = self.root;
+        for level in (1..LEVELS).rev() {
+            table = match entry::decode(self.slot(table, index(at, level)).load(Relaxed), level) {
+                Entry::Table(next) => next,
+                Entry::Leaf(..) => return Err(MapError::InsideBlock(at)),
+                Entry::Empty => return Err(MapError::NotMapped(at)),
+            };
+        }
+        let slot = self.slot(table, index(at, 0));
+        match entry::decode(slot.load(Relaxed), 0) {
+            Entry::Leaf(..) => Ok(slot),
+            _ => Err(MapError::NotMapped(at)),
+        }
+    }
+
+    /// Calls `change` with the entry and the frame of each page of the range:
+    /// all of them, or none if one is not there.
     fn for_each_page(
         &mut self,
         virt: usize,
         length: usize,
-        mut change: impl FnMut(&AtomicU64, u64, Option<Access>),
+        mut change: impl FnMut(&AtomicU64, u64),
     ) -> Result<(), MapError> {
         if !(virt | length).is_multiple_of(PAGE) {
             return Err(MapError::NotAligned);
         }
-        for at in (virt..virt + length).step_by(PAGE) {
-            let mut table = self.root;
-            for level in (1..LEVELS).rev() {
-                table = match entry::decode(self.slot(table, index(at, level)).load(Relaxed), level) {
-                    Entry::Table(next) => next,
-                    Entry::Leaf(..) => return Err(MapError::InsideBlock(at)),
-                    Entry::Empty => return Err(MapError::NotMapped(at)),
-                };
-            }
-            let slot = self.slot(table, index(at, 0));
-            match entry::decode(slot.load(Relaxed), 0) {
-                Entry::Leaf(phys, access) => change(slot, phys, access),
-                _ => return Err(MapError::NotMapped(at)),
+        let pages = || (virt..virt + length).step_by(PAGE);
+        for at in pages() {
+            self.page_slot(at)?;
+        }
+        for at in pages() {
+            let slot = self.page_slot(at)?;
+            if let Entry::Leaf(phys, _) = entry::decode(slot.load(Relaxed), 0) {
+                change(slot, phys);
             }
             entry::flush_page(at);
         }
@@ -198,8 +230,13 @@ impl Space {
 
     /// Takes pages out; `freed` gets the frame of each. Cores may use the old
     /// translations until a ticket that is drawn afterwards is done.
-    pub fn unmap(&mut self, virt: usize, length: usize, mut freed: impl FnMut(u64)) -> Result<(), MapError> {
-        self.for_each_page(virt, length, |slot, phys, _| {
+    pub fn unmap(
+        &mut self,
+        virt: usize,
+        length: usize,
+        mut freed: impl FnMut(u64),
+    ) -> Result<(), MapError> {
+        self.for_each_page(virt, length, |slot, phys| {
             slot.store(0, Relaxed);
             freed(phys);
         })
@@ -207,7 +244,7 @@ impl Space {
 
     /// Changes what may be done with pages; known to all cores as for [`unmap`](Self::unmap).
     pub fn protect(&mut self, virt: usize, length: usize, access: Access) -> Result<(), MapError> {
-        self.for_each_page(virt, length, |slot, phys, _| {
+        self.for_each_page(virt, length, |slot, phys| {
             slot.store(entry::leaf(phys, access, 0), Relaxed);
         })
     }
@@ -268,8 +305,11 @@ pub unsafe fn adopt(root: u64) {
     *KERNEL.lock() = Some(unsafe { Space::new(root, layout::DIRECT_MAP) });
 }
 
-/// From here on, page tables are made of frames from `source` (zeroed).
-pub fn set_frame_source(source: fn() -> Option<u64>) {
+/// From here on, page tables are made of frames from `source`.
+///
+/// # Safety
+/// It gives frames of zeros that nobody else uses and that are in the direct map.
+pub unsafe fn set_frame_source(source: fn() -> Option<u64>) {
     FRAMES.store(source as usize, Relaxed);
 }
 
@@ -284,7 +324,12 @@ fn frame() -> Option<u64> {
 }
 
 fn with_kernel<T>(use_it: impl FnOnce(&mut Space) -> T) -> T {
-    use_it(KERNEL.lock().as_mut().expect("boot has adopted its page tables"))
+    use_it(
+        KERNEL
+            .lock()
+            .as_mut()
+            .expect("boot has adopted its page tables"),
+    )
 }
 
 /// Maps memory in the kernel's address space.
@@ -295,7 +340,10 @@ pub fn map(virt: usize, phys: u64, length: usize, access: Access) -> Result<(), 
 /// Takes pages out of the kernel's address space. `freed` gets the frame of
 /// each; whoever reuses one must first wait for the ticket, because another
 /// core may still hold the old translation.
-pub fn unmap(
+///
+/// # Safety
+/// Nobody uses those pages any more.
+pub unsafe fn unmap(
     virt: usize,
     length: usize,
     freed: impl FnMut(u64),
@@ -306,7 +354,14 @@ pub fn unmap(
 
 /// Changes what may be done with pages of the kernel's address space. Other
 /// cores may act by the old rule until the ticket is done.
-pub fn protect(virt: usize, length: usize, access: Access) -> Result<flush::Ticket, MapError> {
+///
+/// # Safety
+/// Nobody does with those pages what is no longer allowed, and they are memory before and after.
+pub unsafe fn protect(
+    virt: usize,
+    length: usize,
+    access: Access,
+) -> Result<flush::Ticket, MapError> {
     with_kernel(|space| space.protect(virt, length, access))?;
     Ok(flush::issue())
 }

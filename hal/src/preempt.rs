@@ -4,7 +4,10 @@
 //! if an interrupt has asked for it meanwhile.
 
 use crate::{context, traps};
-use core::{marker::PhantomData, sync::atomic::Ordering::Relaxed};
+use core::{
+    marker::PhantomData,
+    sync::atomic::{Ordering::*, compiler_fence},
+};
 
 /// The current context stays on its core while this lives.
 pub struct Guard(PhantomData<*const ()>);
@@ -15,7 +18,11 @@ pub fn guard() -> Guard {
     let context = context::current();
     // Only this context writes its count, so load and store need not be one step;
     // an interrupt in between leaves it as it found it.
-    context.guards.store(context.guards.load(Relaxed) + 1, Relaxed);
+    context
+        .guards
+        .store(context.guards.load(Relaxed) + 1, Relaxed);
+    // For the compiler: nothing that is guarded moves out. The core itself sees its own order.
+    compiler_fence(SeqCst);
     Guard(PhantomData)
 }
 
@@ -44,8 +51,13 @@ impl Drop for Guard {
 /// always no: one comparison on the way that all take.
 #[inline]
 fn leave() -> bool {
+    compiler_fence(SeqCst);
     let context = context::current();
-    context.guards.store(context.guards.load(Relaxed) - 1, Relaxed);
+    context
+        .guards
+        .store(context.guards.load(Relaxed) - 1, Relaxed);
+    // The count first, then the look: an interrupt in between sees that it may switch itself.
+    compiler_fence(SeqCst);
     context.need_resched.load(Relaxed) != 0
 }
 

@@ -35,3 +35,8 @@ pub unsafe fn call(address: usize) -> Result<(), Faulted> {
         .then_some(())
         .ok_or(Faulted)
 }
+
+/// Reads null with a frame pointer that leads nowhere. For tests of reports.
+pub fn fault_with_damaged_stack() {
+    arch::probe::fault_with_damaged_stack();
+}

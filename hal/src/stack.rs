@@ -43,5 +43,8 @@ pub fn allocate(size: usize, mut frame: impl FnMut() -> Option<u64>) -> Result<B
         let frame = frame().ok_or(MapError::OutOfFrames)?;
         paging::map(page, frame, PAGE, Access::ReadWrite)?;
     }
-    Ok(Bounds { low, high: low + size })
+    Ok(Bounds {
+        low,
+        high: low + size,
+    })
 }

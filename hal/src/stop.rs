@@ -50,10 +50,11 @@ pub fn claim() -> Role {
     }
 }
 
-/// Whether some core has claimed a machine panic.
+/// Whether another core has claimed a machine panic, so that this one is to stop.
 #[inline]
 pub fn is_requested() -> bool {
-    PANICKING.load(Relaxed) != 0
+    let claimed = PANICKING.load(Relaxed);
+    claimed != 0 && claimed != cores::this_core() as u32 + 1
 }
 
 /// Stops the other cores and waits until they stand, but no longer than
@@ -112,7 +113,7 @@ pub fn halt_here(program_counter: usize, frame_pointer: usize) -> ! {
 /// wait with interrupts masked.
 #[inline]
 pub fn check() {
-    if is_requested() && PANICKING.load(Relaxed) != cores::this_core() as u32 + 1 {
+    if is_requested() {
         let (program_counter, frame_pointer) = arch::here();
         halt_here(program_counter, frame_pointer);
     }

@@ -80,7 +80,10 @@ pub trait Upcalls: Sync {
     fn on_fault(&self, fault: &Fault, frame: &Frame) -> !;
     /// The last thing of an interrupt: whether to resume another context than
     /// the one interrupted, whose registers are saved by now.
-    fn on_exit(&self, _interrupted: &'static ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    fn on_exit(
+        &self,
+        _interrupted: &'static ContextBlock,
+    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
         None
     }
     /// A context dropped its last guard and was asked to give way. Not in interrupt context.

@@ -22,7 +22,16 @@ fn make(entry: extern "C" fn(usize) -> !, argument: usize) -> NonNull<ContextBlo
     let low = stack.as_mut_ptr().expose_provenance();
     let block: &'static ContextBlock = Box::leak(Box::default());
     // SAFETY: new, and the stack is its own.
-    unsafe { block.prepare(Bounds { low, high: low + STACK }, entry, argument) };
+    unsafe {
+        block.prepare(
+            Bounds {
+                low,
+                high: low + STACK,
+            },
+            entry,
+            argument,
+        )
+    };
     NonNull::from(block)
 }
 
@@ -51,7 +60,10 @@ extern "C" fn give_way(register: u64) -> u64 {
         };
         // SAFETY: 1. masked; 2. the queue holds saved contexts, each once; 3. blocks live for good.
         unsafe { context::switch(next, after) };
-        assert!(std::ptr::eq(me.as_ptr(), context::current()), "the block goes with its context");
+        assert!(
+            std::ptr::eq(me.as_ptr(), context::current()),
+            "the block goes with its context"
+        );
     }
     drop(masked);
     register
@@ -239,7 +251,10 @@ fn contexts_go_on_in_other_threads_than_they_were_left_in() {
     });
     READY.lock().clear();
     assert_eq!(WRONG.load(Relaxed), 0);
-    let both = CORES_SEEN.iter().filter(|seen| seen.load(Relaxed) == 0b11).count();
+    let both = CORES_SEEN
+        .iter()
+        .filter(|seen| seen.load(Relaxed) == 0b11)
+        .count();
     assert!(both > 0, "some context ran on both cores");
 }
 
@@ -266,7 +281,11 @@ fn a_context_knows_its_stack() {
     // SAFETY: it does not run.
     let frame = unsafe { block.as_ref().frame() };
     // SAFETY: it does not run.
-    assert!(unsafe { block.as_ref() }.stack().contains(frame.stack_pointer()));
+    assert!(
+        unsafe { block.as_ref() }
+            .stack()
+            .contains(frame.stack_pointer())
+    );
 }
 
 #[test]

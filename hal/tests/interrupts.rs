@@ -68,13 +68,22 @@ impl Upcalls for Listener {
     fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
         panic!("{fault}")
     }
-    fn on_exit(&self, interrupted: &'static ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    fn on_exit(
+        &self,
+        interrupted: &'static ContextBlock,
+    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
         let next = NonNull::new(heard().next.swap(std::ptr::null_mut(), Relaxed))?;
         let back = std::ptr::from_ref(interrupted).expose_provenance();
         extern "C" fn left(block: usize) {
             LEFT.store(std::ptr::with_exposed_provenance_mut(block), Release);
         }
-        Some((next, AfterSwitch { run: left, argument: back }))
+        Some((
+            next,
+            AfterSwitch {
+                run: left,
+                argument: back,
+            },
+        ))
     }
     fn give_way(&self) {
         assert!(!irq::in_handler());
@@ -251,7 +260,8 @@ fn an_interrupt_may_end_in_another_context() {
     extern "C" fn other(_: usize) -> ! {
         assert!(!irq::in_handler());
         irq::enable_after_start();
-        let back = NonNull::new(LEFT.load(Acquire)).expect("the old context was offered before this one began");
+        let back = NonNull::new(LEFT.load(Acquire))
+            .expect("the old context was offered before this one began");
         STEPS.fetch_add(1, Relaxed);
         // Back the same way: at the end of an interrupt.
         heard().next.store(back.as_ptr(), Relaxed);
@@ -264,9 +274,20 @@ fn an_interrupt_may_end_in_another_context() {
         let low = stack.as_mut_ptr().expose_provenance();
         let block: &'static ContextBlock = Box::leak(Box::default());
         // SAFETY: new, and the stack is its own.
-        unsafe { block.prepare(Bounds { low, high: low + 65536 }, other, 0) };
+        unsafe {
+            block.prepare(
+                Bounds {
+                    low,
+                    high: low + 65536,
+                },
+                other,
+                0,
+            )
+        };
         let me = context::current();
-        heard().next.store(std::ptr::from_ref(block).cast_mut(), Relaxed);
+        heard()
+            .next
+            .store(std::ptr::from_ref(block).cast_mut(), Relaxed);
         cores::kick(0);
         assert!(std::ptr::eq(context::current(), me));
         assert_eq!(STEPS.load(Relaxed), 1);
@@ -290,7 +311,11 @@ fn a_ticket_is_done_when_every_core_has_flushed() {
             flush::flush_point();
             assert_eq!(bring_up::flushes_of(1), before + 1);
             flush::flush_point();
-            assert_eq!(bring_up::flushes_of(1), before + 1, "nothing new, nothing to flush");
+            assert_eq!(
+                bring_up::flushes_of(1),
+                before + 1,
+                "nothing new, nothing to flush"
+            );
             step.store(2, Release);
             drop(masked);
             irq::enable_each_core();
@@ -302,7 +327,11 @@ fn a_ticket_is_done_when_every_core_has_flushed() {
         irq::enable_each_core();
         let before = bring_up::flushes_of(0);
         let ticket = flush::issue();
-        assert_eq!(bring_up::flushes_of(0), before + 1, "who issues flushes at once");
+        assert_eq!(
+            bring_up::flushes_of(0),
+            before + 1,
+            "who issues flushes at once"
+        );
         assert!(!ticket.is_done());
         step.store(1, Release);
         while !is_at(2) {
@@ -323,5 +352,10 @@ fn a_core_that_comes_up_owes_no_flush() {
     let drawn = Mutex::new(None);
     machine(1, |_| *drawn.lock().unwrap() = Some(flush::issue()));
     let ticket = drawn.lock().unwrap().expect("the machine ran");
-    machine(3, |_| assert!(ticket.is_done(), "the others were not there to see the old translation"));
+    machine(3, |_| {
+        assert!(
+            ticket.is_done(),
+            "the others were not there to see the old translation"
+        )
+    });
 }

@@ -176,7 +176,10 @@ fn sets_of_cores_hold_what_was_put_in() {
     assert_eq!(set.len(), 3);
     assert_eq!(set.iter().collect::<Vec<_>>(), [0, 5, 63]);
     assert!(set.contains(63) && !set.contains(1));
-    assert_eq!(set.without(5).without(5).iter().collect::<Vec<_>>(), [0, 63]);
+    assert_eq!(
+        set.without(5).without(5).iter().collect::<Vec<_>>(),
+        [0, 63]
+    );
     assert!(CoreSet::EMPTY.is_empty() && !set.is_empty());
     assert_eq!(CoreSet(u64::MAX).iter().count(), 64);
     assert_eq!(format!("{set:?}"), "{0, 5, 63}");

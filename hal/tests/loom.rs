@@ -182,7 +182,9 @@ impl<'a> Tlb<'a> {
     fn access(&self) {
         if self.cached.get() == MAPPED {
             // SAFETY: the page leads here; loom checks that nobody uses it otherwise at the same time.
-            self.page.memory.with(|memory| assert_eq!(unsafe { *memory }, 0));
+            self.page
+                .memory
+                .with(|memory| assert_eq!(unsafe { *memory }, 0));
         }
     }
 

@@ -42,7 +42,13 @@ impl Machine {
         }
     }
 
-    fn map(&mut self, virt: usize, phys: u64, length: usize, access: Access) -> Result<(), MapError> {
+    fn map(
+        &mut self,
+        virt: usize,
+        phys: u64,
+        length: usize,
+        access: Access,
+    ) -> Result<(), MapError> {
         let mut frame = || {
             self.frames_left = self.frames_left.checked_sub(1)?;
             self.next += PAGE as u64;
@@ -53,7 +59,8 @@ impl Machine {
 
     fn list(&self) -> Vec<(usize, u64, usize, Option<Access>)> {
         let mut list = Vec::new();
-        self.space.walk(&mut |virt, phys, length, access| list.push((virt, phys, length, access)));
+        self.space
+            .walk(&mut |virt, phys, length, access| list.push((virt, phys, length, access)));
         list
     }
 }
@@ -61,10 +68,23 @@ impl Machine {
 #[test]
 fn what_is_mapped_is_found_with_its_access_and_nothing_else_is() {
     let mut machine = Machine::new(16);
-    for (i, access) in [Access::ReadOnly, Access::ReadWrite, Access::ReadExecute, Access::Device].into_iter().enumerate() {
+    for (i, access) in [
+        Access::ReadOnly,
+        Access::ReadWrite,
+        Access::ReadExecute,
+        Access::Device,
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let offset = i * 2 * PAGE;
-        machine.map(VIRT + offset, 0x5000_0000 + offset as u64, PAGE, access).unwrap();
-        assert_eq!(machine.space.translate(VIRT + offset + 0x123), Some((0x5000_0123 + offset as u64, Some(access))));
+        machine
+            .map(VIRT + offset, 0x5000_0000 + offset as u64, PAGE, access)
+            .unwrap();
+        assert_eq!(
+            machine.space.translate(VIRT + offset + 0x123),
+            Some((0x5000_0123 + offset as u64, Some(access)))
+        );
         assert_eq!(machine.space.translate(VIRT + offset + PAGE), None);
     }
     assert_eq!(machine.list().len(), 4);
@@ -84,75 +104,137 @@ fn the_largest_blocks_that_fit_are_used() {
             (virt, phys, PAGE, access),
             (VIRT, phys + PAGE as u64, GIB, access),
             (VIRT + GIB, (3 * GIB) as u64, 2 * MIB, access),
-            (VIRT + GIB + 2 * MIB, (3 * GIB + 2 * MIB) as u64, PAGE, access),
+            (
+                VIRT + GIB + 2 * MIB,
+                (3 * GIB + 2 * MIB) as u64,
+                PAGE,
+                access
+            ),
         ]
     );
-    assert_eq!(machine.space.translate(VIRT + 0x1234_5678), Some((2 * GIB as u64 + 0x1234_5678, access)));
+    assert_eq!(
+        machine.space.translate(VIRT + 0x1234_5678),
+        Some((2 * GIB as u64 + 0x1234_5678, access))
+    );
     assert_eq!(machine.space.translate(virt + length), None);
 }
 
 #[test]
 fn blocks_are_not_used_where_the_physical_address_is_not_aligned() {
     let mut machine = Machine::new(16);
-    machine.map(VIRT, PAGE as u64, 2 * MIB, Access::ReadOnly).unwrap();
+    machine
+        .map(VIRT, PAGE as u64, 2 * MIB, Access::ReadOnly)
+        .unwrap();
     assert_eq!(machine.list().len(), 512);
-    assert_eq!(machine.space.translate(VIRT + 2 * MIB - 1), Some((PAGE as u64 + 2 * MIB as u64 - 1, Some(Access::ReadOnly))));
+    assert_eq!(
+        machine.space.translate(VIRT + 2 * MIB - 1),
+        Some((PAGE as u64 + 2 * MIB as u64 - 1, Some(Access::ReadOnly)))
+    );
 }
 
 #[test]
 fn unmapping_returns_each_frame_once_and_leaves_the_neighbours() {
     let mut machine = Machine::new(16);
-    machine.map(VIRT, 0x70_0000, 4 * PAGE, Access::ReadWrite).unwrap();
+    machine
+        .map(VIRT, 0x70_0000, 4 * PAGE, Access::ReadWrite)
+        .unwrap();
     let mut freed = Vec::new();
-    machine.space.unmap(VIRT + PAGE, 2 * PAGE, |frame| freed.push(frame)).unwrap();
+    machine
+        .space
+        .unmap(VIRT + PAGE, 2 * PAGE, |frame| freed.push(frame))
+        .unwrap();
     assert_eq!(freed, [0x70_1000, 0x70_2000]);
     assert!(machine.space.translate(VIRT).is_some());
     assert_eq!(machine.space.translate(VIRT + PAGE), None);
     assert_eq!(machine.space.translate(VIRT + 2 * PAGE), None);
     assert!(machine.space.translate(VIRT + 3 * PAGE).is_some());
-    assert_eq!(machine.space.unmap(VIRT + PAGE, PAGE, |_| unreachable!()), Err(MapError::NotMapped(VIRT + PAGE)));
-    machine.map(VIRT + PAGE, 0x90_0000, PAGE, Access::ReadOnly).unwrap();
-    assert_eq!(machine.space.translate(VIRT + PAGE), Some((0x90_0000, Some(Access::ReadOnly))));
+    assert_eq!(
+        machine.space.unmap(VIRT + PAGE, PAGE, |_| unreachable!()),
+        Err(MapError::NotMapped(VIRT + PAGE))
+    );
+    machine
+        .map(VIRT + PAGE, 0x90_0000, PAGE, Access::ReadOnly)
+        .unwrap();
+    assert_eq!(
+        machine.space.translate(VIRT + PAGE),
+        Some((0x90_0000, Some(Access::ReadOnly)))
+    );
 }
 
 #[test]
 fn protecting_changes_the_access_and_keeps_the_frame() {
     let mut machine = Machine::new(16);
-    machine.map(VIRT, 0x70_0000, 2 * PAGE, Access::ReadWrite).unwrap();
-    machine.space.protect(VIRT, PAGE, Access::ReadExecute).unwrap();
-    assert_eq!(machine.space.translate(VIRT), Some((0x70_0000, Some(Access::ReadExecute))));
-    assert_eq!(machine.space.translate(VIRT + PAGE), Some((0x70_1000, Some(Access::ReadWrite))));
+    machine
+        .map(VIRT, 0x70_0000, 2 * PAGE, Access::ReadWrite)
+        .unwrap();
+    machine
+        .space
+        .protect(VIRT, PAGE, Access::ReadExecute)
+        .unwrap();
+    assert_eq!(
+        machine.space.translate(VIRT),
+        Some((0x70_0000, Some(Access::ReadExecute)))
+    );
+    assert_eq!(
+        machine.space.translate(VIRT + PAGE),
+        Some((0x70_1000, Some(Access::ReadWrite)))
+    );
 }
 
 #[test]
 fn mapping_over_something_is_refused_at_every_level() {
     let mut machine = Machine::new(16);
     machine.map(VIRT, 0, GIB, Access::ReadWrite).unwrap();
-    machine.map(VIRT + GIB, 0, 2 * MIB, Access::ReadWrite).unwrap();
-    machine.map(VIRT + GIB + 2 * MIB, 0, PAGE, Access::ReadWrite).unwrap();
+    machine
+        .map(VIRT + GIB, 0, 2 * MIB, Access::ReadWrite)
+        .unwrap();
+    machine
+        .map(VIRT + GIB + 2 * MIB, 0, PAGE, Access::ReadWrite)
+        .unwrap();
     for inside in [VIRT + PAGE, VIRT + GIB + PAGE, VIRT + GIB + 2 * MIB] {
-        assert_eq!(machine.map(inside, 0, PAGE, Access::ReadWrite), Err(MapError::Taken(inside)));
+        assert_eq!(
+            machine.map(inside, 0, PAGE, Access::ReadWrite),
+            Err(MapError::Taken(inside))
+        );
     }
     // A block where a table is, because something smaller lives below it.
-    assert_eq!(machine.map(VIRT + GIB, 0, GIB, Access::ReadWrite), Err(MapError::Taken(VIRT + GIB)));
+    assert_eq!(
+        machine.map(VIRT + GIB, 0, GIB, Access::ReadWrite),
+        Err(MapError::Taken(VIRT + GIB))
+    );
 }
 
 #[test]
 fn large_blocks_are_not_cut() {
     let mut machine = Machine::new(16);
     machine.map(VIRT, 0, 2 * MIB, Access::ReadWrite).unwrap();
-    assert_eq!(machine.space.unmap(VIRT, PAGE, |_| ()), Err(MapError::InsideBlock(VIRT)));
-    assert_eq!(machine.space.protect(VIRT + PAGE, PAGE, Access::ReadOnly), Err(MapError::InsideBlock(VIRT + PAGE)));
-    assert_eq!(machine.space.translate(VIRT), Some((0, Some(Access::ReadWrite))));
+    assert_eq!(
+        machine.space.unmap(VIRT, PAGE, |_| ()),
+        Err(MapError::InsideBlock(VIRT))
+    );
+    assert_eq!(
+        machine.space.protect(VIRT + PAGE, PAGE, Access::ReadOnly),
+        Err(MapError::InsideBlock(VIRT + PAGE))
+    );
+    assert_eq!(
+        machine.space.translate(VIRT),
+        Some((0, Some(Access::ReadWrite)))
+    );
 }
 
 #[test]
 fn odd_addresses_and_lengths_are_refused() {
     let mut machine = Machine::new(16);
     for (virt, phys, length) in [(VIRT + 1, 0, PAGE), (VIRT, 8, PAGE), (VIRT, 0, PAGE + 16)] {
-        assert_eq!(machine.map(virt, phys, length, Access::ReadOnly), Err(MapError::NotAligned));
+        assert_eq!(
+            machine.map(virt, phys, length, Access::ReadOnly),
+            Err(MapError::NotAligned)
+        );
     }
-    assert_eq!(machine.space.unmap(VIRT + 1, PAGE, |_| ()), Err(MapError::NotAligned));
+    assert_eq!(
+        machine.space.unmap(VIRT + 1, PAGE, |_| ()),
+        Err(MapError::NotAligned)
+    );
     assert_eq!(machine.list(), []);
 }
 
@@ -161,15 +243,22 @@ fn running_out_of_tables_is_an_error_and_what_was_mapped_stays() {
     // Three tables lead to a page: enough for one stretch, not for one far away.
     let mut machine = Machine::new(3);
     machine.map(VIRT, 0, PAGE, Access::ReadWrite).unwrap();
-    assert_eq!(machine.map(VIRT + 512 * GIB, 0, PAGE, Access::ReadWrite), Err(MapError::OutOfFrames));
-    machine.map(VIRT + PAGE, 0x5000, PAGE, Access::ReadWrite).unwrap();
+    assert_eq!(
+        machine.map(VIRT + 512 * GIB, 0, PAGE, Access::ReadWrite),
+        Err(MapError::OutOfFrames)
+    );
+    machine
+        .map(VIRT + PAGE, 0x5000, PAGE, Access::ReadWrite)
+        .unwrap();
     assert_eq!(machine.list().len(), 2);
 }
 
 #[test]
 fn both_halves_of_the_address_space_are_walked_with_whole_addresses() {
     let mut machine = Machine::new(16);
-    machine.map(0x4000_0000, 0x1000, PAGE, Access::ReadOnly).unwrap();
+    machine
+        .map(0x4000_0000, 0x1000, PAGE, Access::ReadOnly)
+        .unwrap();
     machine.map(VIRT, 0x2000, PAGE, Access::ReadOnly).unwrap();
     let addresses: Vec<_> = machine.list().iter().map(|entry| entry.0).collect();
     assert_eq!(addresses, [0x4000_0000, VIRT]);

@@ -8,7 +8,6 @@
 use boot::command_line::Level;
 use core::{
     fmt::{self, Write},
-    ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 use drivers::serial::Serial;
@@ -19,26 +18,20 @@ static PORT: Lock<Option<Serial>> = Lock::new(None);
 /// Set while a machine panic is reported: the lock counts no more.
 static FORCED: AtomicBool = AtomicBool::new(false);
 
-/// The serial port, for whoever may use it now. A pointer, because what is
-/// shown in a line may write a line itself: each use of it is short, and over
-/// before the next.
-#[derive(Clone, Copy)]
-struct Port(NonNull<Serial>);
+/// The right to use the serial port now. Not a reference to it, because what
+/// is shown in a line may write a line itself: each use takes one anew, and is
+/// over before the next.
+struct Port(());
 
 impl Port {
+    fn with<T>(&mut self, use_it: impl FnOnce(&mut Serial) -> T) -> Option<T> {
+        // SAFETY: `with_port` lets in one core at a time; nothing that is called in here comes back to
+        // the console, so this is the only reference.
+        unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it)
+    }
+
     fn send(&mut self, bytes: &[u8]) {
-        // SAFETY: `with_port` lets in one core at a time, and nothing else runs on it inside here.
-        unsafe { self.0.as_mut() }.send(bytes);
-    }
-
-    fn receive(&mut self) -> Option<u8> {
-        // SAFETY: as above.
-        unsafe { self.0.as_mut() }.receive()
-    }
-
-    fn interrupt_on_receive(&mut self) {
-        // SAFETY: as above.
-        unsafe { self.0.as_mut() }.interrupt_on_receive();
+        self.with(|serial| serial.send(bytes));
     }
 }
 
@@ -57,7 +50,7 @@ impl Write for Port {
     }
 }
 
-fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> Option<T> {
+fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> T {
     let held_here = {
         let _masked = hal::irq::mask();
         // SAFETY: the raw lock is only asked who holds it.
@@ -66,9 +59,7 @@ fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> Option<T> {
     // Past the lock in two cases: this very core is writing a line, and what is shown in it writes
     // another; or all other cores stand still in a machine panic.
     let _held = (!held_here && !FORCED.load(Relaxed)).then(|| PORT.lock());
-    // SAFETY: the lock is held, or one of the two cases above; nobody has a reference into it.
-    let port = unsafe { &mut *PORT.data_ptr() };
-    port.as_mut().map(|serial| use_it(Port(NonNull::from(serial))))
+    use_it(Port(()))
 }
 
 /// Opens the board's serial port and starts to log.
@@ -158,13 +149,17 @@ static INPUT: Lock<Input> = Lock::new(Input {
     head: 0,
     count: 0,
 });
-/// Bytes that came when there was no room.
+/// Bytes that came when there was no room, or damaged.
 static OVERRUN: AtomicUsize = AtomicUsize::new(0);
 
 /// The serial port's interrupt: takes what has arrived.
 pub fn on_receive() {
     let mut input = INPUT.lock();
-    while let Some(Some(byte)) = with_port(|mut port| port.receive()) {
+    while let Some(Some(byte)) = with_port(|mut port| port.with(Serial::receive)) {
+        let Ok(byte) = byte else {
+            OVERRUN.fetch_add(1, Relaxed);
+            continue;
+        };
         if input.count == input.bytes.len() {
             OVERRUN.fetch_add(1, Relaxed);
             continue;
@@ -178,8 +173,12 @@ pub fn on_receive() {
 /// Lets received bytes interrupt core `core`.
 pub fn listen(uart: Uart, core: usize) {
     if let Some(line) = drivers::serial::line(uart) {
-        with_port(|mut port| port.interrupt_on_receive());
+        // The way first, then the interrupt: one that came before the way was open would be lost,
+        // and with it, where lines work by edges, all that come after.
         hal::irq::enable_line(line, core);
+        with_port(|mut port| port.with(Serial::interrupt_on_receive));
+        let _masked = hal::irq::mask();
+        on_receive();
     }
 }
 

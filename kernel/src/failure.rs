@@ -9,7 +9,7 @@ use core::{
 use hal::{
     backtrace, clock,
     context::{self, Frame},
-    cores, power,
+    cores, irq, power,
     stop::{self, Role},
     traps::{Fault, FaultKind},
 };
@@ -49,7 +49,10 @@ pub fn on_fault(fault: &Fault, frame: &Frame) -> ! {
         frame: Some(frame),
     };
     let stack = context::current().stack();
-    let about_memory = matches!(fault.kind, FaultKind::Read | FaultKind::Write | FaultKind::Double);
+    let about_memory = matches!(
+        fault.kind,
+        FaultKind::Read | FaultKind::Write | FaultKind::Double
+    );
     if about_memory && !fault.in_handler && stack.is_overflow(fault.address) {
         report.kind = "overflow";
         let size = (stack.high - stack.low) / 1024;
@@ -70,10 +73,14 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn send(&self, message: fmt::Arguments<'_>) -> ! {
+        // For good: nothing may come between, least of all this core's own tick.
+        core::mem::forget(irq::mask());
         match stop::claim() {
             Role::Reporter => {}
             Role::Bystander => stop::halt_here(self.program_counter, self.frame_pointer),
             Role::Again => {
+                // SAFETY: this core reports, and has stopped the others or was about to.
+                unsafe { console::force() };
                 println!("*** and again while that was reported: {message}");
                 power::exit(power::Status::Panic);
             }
@@ -89,7 +96,11 @@ impl Report<'_> {
         if FOR_RUNNER.load(Relaxed) {
             println!("@@ {} core={me} {message}", self.kind);
         }
-        println!("*** machine panic on core {me} after {}.{:06} s", micros / 1_000_000, micros % 1_000_000);
+        println!(
+            "*** machine panic on core {me} after {}.{:06} s",
+            micros / 1_000_000,
+            micros % 1_000_000
+        );
         println!("*** {message}");
         println!("core {me}, where it happened:");
         if let Some(frame) = self.frame {

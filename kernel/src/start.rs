@@ -38,8 +38,15 @@ pub fn start(info: &'static BootInfo) -> Machine {
     console::init(info.platform.uart, options.log);
     upcalls::register();
     // SAFETY: once, here; boot put all usable memory into the direct map and keeps none of it.
-    unsafe { mem::init(info.memory.usable().map(|region| (region.start, region.end))) };
-    paging::set_frame_source(mem::alloc_zeroed_frame);
+    unsafe {
+        mem::init(
+            info.memory
+                .usable()
+                .map(|region| (region.start, region.end)),
+        )
+    };
+    // SAFETY: these frames are zeros, each is given out once, and the direct map has them.
+    unsafe { paging::set_frame_source(mem::alloc_zeroed_frame) };
     guard_trap_stacks();
     let release_cycles = clock::cycles() - info.entered.cycles;
     let reports = release_cores(info);
@@ -103,7 +110,10 @@ impl Machine {
         );
         info.options(&mut |complaint| warn!("{complaint}"));
         if info.command_line.cut {
-            warn!("the command line is longer than {} bytes: the rest is ignored", boot::command_line::ROOM);
+            warn!(
+                "the command line is longer than {} bytes: the rest is ignored",
+                boot::command_line::ROOM
+            );
         }
         let map = &info.memory;
         info!(
@@ -113,17 +123,33 @@ impl Machine {
             (mem::frames().stats().free * PAGE) >> 20
         );
         if map.lost() > 0 {
-            warn!("memory: {} KiB left out, the map has too many regions", map.lost() >> 10);
+            warn!(
+                "memory: {} KiB left out, the map has too many regions",
+                map.lost() >> 10
+            );
         }
         info!("interrupts: {}", info.platform.interrupts);
         info!("console: {}", info.platform.uart);
         for report in self.reports.iter().flatten() {
-            let CoreReport { core, hardware_id, outcome } = report;
+            let CoreReport {
+                core,
+                hardware_id,
+                outcome,
+            } = report;
             match outcome {
-                Outcome::Up(ticks) => info!("core {core} (hardware {hardware_id:#x}) up after {} us", clock::ticks_to_nanos(*ticks) / 1000),
-                Outcome::Refused(error) => warn!("core {core} (hardware {hardware_id:#x}) was refused by the firmware: {error}; going on without it"),
-                Outcome::Silent => warn!("core {core} (hardware {hardware_id:#x}) did not come up; going on without it"),
-                Outcome::NoStack => warn!("core {core} (hardware {hardware_id:#x}): no memory for its stacks; going on without it"),
+                Outcome::Up(ticks) => info!(
+                    "core {core} (hardware {hardware_id:#x}) up after {} us",
+                    clock::ticks_to_nanos(*ticks) / 1000
+                ),
+                Outcome::Refused(error) => warn!(
+                    "core {core} (hardware {hardware_id:#x}) was refused by the firmware: {error}; going on without it"
+                ),
+                Outcome::Silent => warn!(
+                    "core {core} (hardware {hardware_id:#x}) did not come up; going on without it"
+                ),
+                Outcome::NoStack => warn!(
+                    "core {core} (hardware {hardware_id:#x}): no memory for its stacks; going on without it"
+                ),
             }
         }
         if info.cores.left_out > 0 {

@@ -39,7 +39,10 @@ pub fn count() -> usize {
 
 /// Name of the function that `address` is in, and how far in.
 pub fn lookup(address: usize) -> Option<(&'static str, usize)> {
-    let (start, end) = (&raw const __image_start as usize, &raw const __text_end as usize);
+    let (start, end) = (
+        &raw const __image_start as usize,
+        &raw const __text_end as usize,
+    );
     if !(start..end).contains(&address) {
         return None;
     }

@@ -41,14 +41,26 @@ fn timers() {
 fn heap() {
     let sum = AtomicU64::new(0);
     cores::on_all(&|core| {
-        let boxes: Vec<Box<u64>> = (0..1000).map(|i| Box::new(core as u64 * 1000 + i)).collect();
+        let boxes: Vec<Box<u64>> = (0..1000)
+            .map(|i| Box::new(core as u64 * 1000 + i))
+            .collect();
         sum.fetch_add(boxes.iter().map(|number| **number).sum(), Relaxed);
     });
     let cores = hal::cores::online();
-    let expected: u64 = cores.iter().map(|core| core as u64 * 1_000_000 + 499_500).sum();
-    println!("  {} cores made 1000 boxes each; their sum is {}, expected {expected}", cores.len(), sum.load(Relaxed));
+    let expected: u64 = cores
+        .iter()
+        .map(|core| core as u64 * 1_000_000 + 499_500)
+        .sum();
+    println!(
+        "  {} cores made 1000 boxes each; their sum is {}, expected {expected}",
+        cores.len(),
+        sum.load(Relaxed)
+    );
     assert_eq!(sum.load(Relaxed), expected);
-    println!("  {} bytes are in use now", mem::heap().stats().live_bytes());
+    println!(
+        "  {} bytes are in use now",
+        mem::heap().stats().live_bytes()
+    );
 }
 
 fn protection() {
@@ -59,8 +71,19 @@ fn protection() {
     let stack = core::hint::black_box([0xc3c3_c3c3_c3c3_c3c3u64; 2]);
     // SAFETY: if it could be called, it would be a return instruction (or a fault that is reported).
     let execute = unsafe { probe::call(stack.as_ptr() as usize) }.is_err();
-    for (what, faulted) in [("reading null", null), ("writing to code", write), ("running the stack", execute)] {
-        println!("  {what}: {}", if faulted { "faults, as it should" } else { "WORKS, which is wrong" });
+    for (what, faulted) in [
+        ("reading null", null),
+        ("writing to code", write),
+        ("running the stack", execute),
+    ] {
+        println!(
+            "  {what}: {}",
+            if faulted {
+                "faults, as it should"
+            } else {
+                "WORKS, which is wrong"
+            }
+        );
         assert!(faulted, "{what}");
     }
 }

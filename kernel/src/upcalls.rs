@@ -81,6 +81,10 @@ impl Upcalls for Image {
         bump(&counts(cores::this_core()).lines);
         if drivers::serial::line(board::platform().uart) == Some(line) {
             console::on_receive();
+        } else {
+            // Nobody asked for it: were it left on, it might come for ever.
+            hal::irq::disable_line(line);
+            log::warn!("interrupt line {} belongs to no driver: disabled", line.0);
         }
     }
 

@@ -22,13 +22,15 @@ enum Expected {
     Wrong(Kind),
     /// And its console must have a backtrace that names it.
     Named(Kind),
+    /// And its console must show every core: the report came to its end.
+    EveryCore(Kind),
 }
 
 /// What each core of `a_test_in_which_all_cores_print` prints, this many times.
 const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
 const TIMES: usize = 100;
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 15] = [
     check(
         "a_failing_test_is_reported_as_failed",
         "a_test_that_fails",
@@ -60,6 +62,16 @@ const CHECKS: [Check; 13] = [
         Expected::Wrong(Kind::Panicked),
     ),
     check(
+        "a_panic_while_a_timer_ticks_is_reported_to_the_end",
+        "a_test_that_panics_while_a_timer_ticks",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
+        "a_fault_in_an_interrupt_with_a_damaged_stack_is_reported_to_the_end",
+        "a_test_that_faults_in_an_interrupt_with_a_damaged_stack",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
         "a_stack_overflow_is_reported_as_one",
         "a_test_that_overflows_its_stack",
         Expected::Wrong(Kind::StackOverflow),
@@ -67,7 +79,7 @@ const CHECKS: [Check; 13] = [
     check(
         "a_stack_overflow_of_another_core_is_reported_as_one",
         "a_test_that_overflows_the_stack_of_another_core",
-        Expected::Wrong(Kind::StackOverflow),
+        Expected::EveryCore(Kind::StackOverflow),
     ),
     check(
         "a_triple_fault_is_reported_as_a_reset",
@@ -156,6 +168,14 @@ impl Check {
             (Expected::Named(expected), Verdict::Wrong { kind, .. }) if *kind == expected => {
                 let named = found.console.contains(self.fixture);
                 (!named).then(|| format!("the backtrace does not name `{}`", self.fixture))
+            }
+            (Expected::EveryCore(expected), Verdict::Wrong { kind, .. }) if *kind == expected => {
+                let shown = |core: &u32| {
+                    let start = format!("core {core}");
+                    found.console.lines().any(|line| line.starts_with(&start))
+                };
+                let missing = (0..cores).find(|core| !shown(core));
+                missing.map(|core| format!("the report does not show core {core}"))
             }
             _ => Some(format!(
                 "`{}` was reported as {}",

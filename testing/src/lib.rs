@@ -36,7 +36,10 @@ pub struct KernelTest {
 }
 
 /// What a test that came back has to say.
-#[allow(clippy::large_enum_variant, reason = "a test of the allocator reports too, so nothing is boxed")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a test of the allocator reports too, so nothing is boxed"
+)]
 pub enum Outcome {
     /// It passed.
     Passed,

@@ -21,7 +21,9 @@ pub fn describe(tree: Option<Tree>, memory: &mut MemoryMap, cores: &mut CoreList
     };
     match (board, tree) {
         (Board::Virt, Some(tree)) => virt(tree),
-        (Board::Virt, None) => panic!("the virt board passes a device tree: start the flat image, not an ELF file"),
+        (Board::Virt, None) => {
+            panic!("the virt board passes a device tree: start the flat image, not an ELF file")
+        }
         (_, tree) => raspi(board, tree, memory, cores),
     }
 }
@@ -79,7 +81,12 @@ const RELEASE: [u64; 4] = [0xd8, 0xe0, 0xe8, 0xf0];
 /// graphics processor's share is above.
 const MEMORY: u64 = 896 << 20;
 
-fn raspi(board: Board, tree: Option<Tree>, memory: &mut MemoryMap, cores: &mut CoreList) -> Description {
+fn raspi(
+    board: Board,
+    tree: Option<Tree>,
+    memory: &mut MemoryMap,
+    cores: &mut CoreList,
+) -> Description {
     if memory.usable().next().is_none() {
         memory.add_usable(0, MEMORY);
     }

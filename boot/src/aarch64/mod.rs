@@ -20,6 +20,9 @@ use hal::{board, bring_up};
 
 pub use start::start_cores;
 
+/// Frames for the first page tables. They are part of the file: no more than it takes.
+pub const POOL_FRAMES: usize = 64;
+
 /// Virtual minus physical address of the image.
 static OFFSET: AtomicUsize = AtomicUsize::new(0);
 
@@ -62,6 +65,7 @@ extern "C" fn boot_main(tree_at: usize, image_at: usize, entered: u64, cycle_cou
     let (start, end) = space::image();
     memory.reserve(start, end - start, Kind::Image);
     memory.reserve(tree_at as u64, length as u64, Kind::Firmware);
+    memory.truncate(hal::layout::DIRECT_MAP_SIZE);
     space::enter(&memory).expect("there is room for the first page tables");
 
     let options = Options::parse(machine.command_line.as_str(), &mut |_| {});
@@ -81,7 +85,11 @@ extern "C" fn boot_main(tree_at: usize, image_at: usize, entered: u64, cycle_cou
             0 => Firmware::Nothing,
             length => Firmware::DeviceTree(tree_at as u64, length),
         },
-        loader: if length == 0 { "its built-in table" } else { "a device tree" },
+        loader: if length == 0 {
+            "its built-in table"
+        } else {
+            "a device tree"
+        },
         entered: Entered {
             counter: entered,
             // The counter was set to 0 at entry.

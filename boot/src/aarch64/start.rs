@@ -32,7 +32,13 @@ pub fn prepare(start: Start, release: [u64; MAX_CORES]) {
     let length = &raw const __head_end as usize - from;
     let from = from - image_offset();
     lower
-        .map(from, from as u64, length, Access::ReadExecute, &mut space::frame)
+        .map(
+            from,
+            from as u64,
+            length,
+            Access::ReadExecute,
+            &mut space::frame,
+        )
         .expect("the pool has room for these tables");
     // SAFETY: no other core runs yet. They read it with their caches off, so it must be in memory.
     unsafe {

@@ -16,7 +16,11 @@ use hal::{
 struct Mapper;
 
 impl AcpiHandler for Mapper {
-    unsafe fn map_physical_region<T>(&self, physical: usize, size: usize) -> PhysicalMapping<Self, T> {
+    unsafe fn map_physical_region<T>(
+        &self,
+        physical: usize,
+        size: usize,
+    ) -> PhysicalMapping<Self, T> {
         let at = space::map_firmware(physical as u64, size).expect("there is room for page tables");
         let at = NonNull::new(at as *mut T).expect("the direct map is not at 0");
         // SAFETY: `size` bytes at `at` were just made readable, and stay so.
@@ -39,7 +43,9 @@ pub fn read(rsdp: u64, cores: &mut CoreList) -> Platform {
         }
     }
     .expect("a PC has ACPI tables");
-    let madt = tables.find_table::<Madt>().expect("a PC's ACPI lists its cores");
+    let madt = tables
+        .find_table::<Madt>()
+        .expect("a PC's ACPI lists its cores");
     let madt = madt.get();
     let running = core::arch::x86_64::__cpuid(1).ebx >> 24;
     cores.add(u64::from(running));
@@ -64,17 +70,25 @@ pub fn read(rsdp: u64, cores: &mut CoreList) -> Platform {
             _ => {}
         }
     }
-    let fadt = tables.find_table::<Fadt>().expect("a PC's ACPI describes its fixed hardware");
+    let fadt = tables
+        .find_table::<Fadt>()
+        .expect("a PC's ACPI describes its fixed hardware");
     let fadt = fadt.get();
     let pm_timer = match fadt.pm_timer_block() {
         Ok(Some(block)) => block.address as u16,
         _ => panic!("this PC has no ACPI timer to measure its clocks by"),
     };
-    let control = fadt.pm1a_control_block().map_or(0, |block| block.address as u16);
+    let control = fadt
+        .pm1a_control_block()
+        .map_or(0, |block| block.address as u16);
     let sleep_type = fadt.dsdt_address().ok().and_then(|at| soft_off(at as u64));
     Platform {
         board: Board::Pc,
-        interrupts: Interrupts::Apic { local, io, pm_timer },
+        interrupts: Interrupts::Apic {
+            local,
+            io,
+            pm_timer,
+        },
         uart: Uart::Ns16550 {
             port: 0x3f8,
             line: Line(serial),

@@ -118,6 +118,9 @@ global_asm!(
     "6:",
     "movabsq $__boot_stack_high, %rsp",
     "xorl %ebp, %ebp",
+    // The upper halves are undefined after the change of mode.
+    "movl %edi, %edi",
+    "movl %esi, %esi",
     "movabsq $boot_entered, %rax",
     "movq (%rax), %rdx",
     "call {main}",

@@ -5,7 +5,10 @@
 //! of it is copied before anything is allocated.
 
 use super::entry;
-use crate::{command_line, memory::{Kind, MemoryMap}};
+use crate::{
+    command_line,
+    memory::{Kind, MemoryMap},
+};
 
 /// What was read.
 pub struct Left {
@@ -38,9 +41,7 @@ impl Left {
     fn add_region(&mut self, start: u64, length: u64, kind: u32) {
         match kind {
             1 => self.memory.add_usable(start, length),
-            // Described for completeness only where it is memory near ours; device windows are left out.
-            _ if start < 1 << 32 => self.memory.reserve(start, length, Kind::Firmware),
-            _ => {}
+            _ => self.memory.reserve(start, length, Kind::Firmware),
         }
     }
 }
@@ -99,5 +100,6 @@ fn read_multiboot2(block: usize, left: &mut Left) {
         }
         at += size.max(8).next_multiple_of(8);
     }
-    left.memory.reserve(block as u64, total as u64, Kind::Firmware);
+    left.memory
+        .reserve(block as u64, total as u64, Kind::Firmware);
 }

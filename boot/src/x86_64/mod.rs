@@ -11,6 +11,9 @@ use hal::{board, bring_up, layout};
 pub use bring_up::activate;
 pub use trampoline::start_cores;
 
+/// Frames for the first page tables: PCs have memory in many pieces.
+pub const POOL_FRAMES: usize = 320;
+
 /// Virtual minus physical address of the image.
 pub fn image_offset() -> usize {
     layout::IMAGE
@@ -29,6 +32,7 @@ extern "C" fn boot_main(protocol: usize, block: usize, entered: u64) -> ! {
     // The first page stays free of use: address 0 in it would look like null in the tables of real mode.
     left.memory.reserve(0, layout::PAGE as u64, Kind::Firmware);
     let page = trampoline::choose_page(&mut left.memory);
+    left.memory.truncate(layout::DIRECT_MAP_SIZE);
     space::enter(&left.memory).expect("there is room for the first page tables");
 
     let mut cores = CoreList::new();

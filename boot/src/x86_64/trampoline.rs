@@ -55,7 +55,13 @@ pub fn prepare(page: u64) {
     // SAFETY: a fresh zeroed frame of the pool, which the direct map has.
     let mut tables = unsafe { Space::new(root, layout::DIRECT_MAP) };
     tables
-        .map(page as usize, page, PAGE, Access::ReadExecute, &mut space::frame)
+        .map(
+            page as usize,
+            page,
+            PAGE,
+            Access::ReadExecute,
+            &mut space::frame,
+        )
         .expect("the pool has room for the trampoline's tables");
     let upper = layout::phys_to_virt(bring_up::root()) + PAGE / 2;
     let code = &raw const trampoline_start as usize;
@@ -65,15 +71,22 @@ pub fn prepare(page: u64) {
         // SAFETY: inside the page, which is ours and writable in the direct map.
         unsafe { ((to + offset(label)) as *mut u32).write_unaligned(value) };
     };
-    // SAFETY: 1. both halves of tables are page-sized frames in the direct map, the upper half's entries
-    // do not change any more at this level; 2. the code is shorter than the page it is copied to.
+    // SAFETY: 1. both tables are page-sized frames in the direct map, and what a core needs until it takes
+    // the final ones, the image, is in the upper half by now; 2. the code is shorter than the page it is copied to.
     unsafe {
         let entries = (layout::phys_to_virt(root) + PAGE / 2) as *mut u8;
         entries.copy_from_nonoverlapping(upper as *const u8, PAGE / 2);
-        (to as *mut u8).copy_from_nonoverlapping(code as *const u8, offset(&raw const trampoline_end));
+        (to as *mut u8)
+            .copy_from_nonoverlapping(code as *const u8, offset(&raw const trampoline_end));
     }
-    put(&raw const trampoline_gdt_base, page as u32 + offset(&raw const trampoline_gdt) as u32);
-    put(&raw const trampoline_target, page as u32 + offset(&raw const trampoline_long) as u32);
+    put(
+        &raw const trampoline_gdt_base,
+        page as u32 + offset(&raw const trampoline_gdt) as u32,
+    );
+    put(
+        &raw const trampoline_target,
+        page as u32 + offset(&raw const trampoline_long) as u32,
+    );
     put(&raw const trampoline_tables, root as u32);
     FINAL_ROOT.store(bring_up::root(), Relaxed);
 }
@@ -83,7 +96,11 @@ pub fn prepare(page: u64) {
 static FINAL_ROOT: AtomicU64 = AtomicU64::new(0);
 
 /// Sends `cores` on their way.
-pub fn start_cores(cores: CoreSet, apic_id: &dyn Fn(usize) -> u64, _refused: &mut dyn FnMut(usize, i64)) {
+pub fn start_cores(
+    cores: CoreSet,
+    apic_id: &dyn Fn(usize) -> u64,
+    _refused: &mut dyn FnMut(usize, i64),
+) {
     let page = (AT.load(Relaxed) / PAGE as u64) as u8;
     let wait = |micros| {
         let start = bring_up::boot_micros();
@@ -199,5 +216,3 @@ global_asm!(
     main = sym secondary_main,
     options(att_syntax),
 );
-
-

@@ -80,7 +80,11 @@ impl fmt::Display for Interrupts {
         match self {
             Self::Apic { local, io, .. } => write!(f, "APICs at {local:#x} and {io:#x}"),
             Self::GicV2 { distributor, cpu } => write!(f, "GICv2 at {distributor:#x} and {cpu:#x}"),
-            Self::GicV3 { distributor, redistributors, .. } => {
+            Self::GicV3 {
+                distributor,
+                redistributors,
+                ..
+            } => {
                 write!(f, "GICv3 at {distributor:#x} and {redistributors:#x}")
             }
             Self::Bcm2836 { local, devices } => write!(f, "BCM2836 at {local:#x} and {devices:#x}"),
@@ -113,7 +117,9 @@ pub enum Uart {
 impl fmt::Display for Uart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ns16550 { port, line } => write!(f, "16550 at port {port:#x}, interrupt {}", line.0),
+            Self::Ns16550 { port, line } => {
+                write!(f, "16550 at port {port:#x}, interrupt {}", line.0)
+            }
             Self::Pl011 { registers, line } => {
                 write!(f, "PL011 at {registers:#x}, interrupt {}", line.0)
             }

@@ -54,15 +54,25 @@ impl Flag {
         // Acquire pairs with the release in `unlock`: what the last holder wrote is seen. Not a
         // swap, which would write in vain too: loom, unlike the hardware, may then order that
         // write behind the holder's `unlock`.
-        let order = if cfg!(seeded = "flag_taken_relaxed") { Relaxed } else { Acquire };
-        self.taken.compare_exchange(false, true, order, Relaxed).is_ok()
+        let order = if cfg!(seeded = "flag_taken_relaxed") {
+            Relaxed
+        } else {
+            Acquire
+        };
+        self.taken
+            .compare_exchange(false, true, order, Relaxed)
+            .is_ok()
     }
 
     /// Lets others in. Called by the holder only.
     #[inline]
     pub fn unlock(&self) {
         // Release pairs with the acquire in `try_lock`.
-        let order = if cfg!(seeded = "flag_unlock_relaxed") { Relaxed } else { Release };
+        let order = if cfg!(seeded = "flag_unlock_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
         self.taken.store(false, order);
     }
 

@@ -1,6 +1,7 @@
 //! The one lock of hal, boot, drivers and kernel: a spin lock that masks
 //! interrupts while it is held, so that a handler on the same core cannot meet
-//! it half way. Held for a bounded few instructions.
+//! it half way. Held for a bounded few instructions; by the console, until it
+//! writes by interrupts, for a line.
 
 use super::flag::Flag;
 use crate::{

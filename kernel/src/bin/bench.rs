@@ -13,7 +13,13 @@ boot::entry!(main);
 fn main(info: &'static BootInfo) -> ! {
     let machine = start(info);
     println!("@@ note compiler={}", env!("SPINDLE_COMPILER"));
-    println!("@@ bench boot_to_call_of_cores {} instructions", machine.release_cycles);
-    println!("@@ bench boot_to_all_cores_up {} instructions", machine.boot_cycles);
+    println!(
+        "@@ bench boot_to_call_of_cores {} instructions",
+        machine.release_cycles
+    );
+    println!(
+        "@@ bench boot_to_all_cores_up {} instructions",
+        machine.boot_cycles
+    );
     power::exit(Status::Success)
 }

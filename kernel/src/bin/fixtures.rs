@@ -96,6 +96,26 @@ fn a_test_that_allocates_in_an_interrupt() {
 }
 
 #[kernel_test]
+fn a_test_that_panics_while_a_timer_ticks() {
+    fn tick() {
+        hal::clock::arm(hal::clock::now() + 100_000);
+    }
+    kernel::upcalls::set_timer_hook(Some(tick));
+    tick();
+    panic!("with the tick on");
+}
+
+#[kernel_test]
+fn a_test_that_faults_in_an_interrupt_with_a_damaged_stack() {
+    // The report walks the stack, meets the damage, and must survive that: a trap in a trap in a trap.
+    kernel::upcalls::set_timer_hook(Some(|| hal::probe::fault_with_damaged_stack()));
+    hal::clock::arm(0);
+    loop {
+        hal::pause();
+    }
+}
+
+#[kernel_test]
 fn a_test_that_reads_null() {
     let null = core::hint::black_box(core::ptr::null::<u64>());
     // SAFETY: it is not; that is what is tested.
@@ -106,7 +126,9 @@ fn a_test_that_reads_null() {
 fn a_test_in_which_all_cores_print() {
     kernel::cores::on_all(&|core| {
         for line in 0..100 {
-            kernel::println!("core {core} line {line}: the quick brown fox jumps over the lazy dog");
+            kernel::println!(
+                "core {core} line {line}: the quick brown fox jumps over the lazy dog"
+            );
         }
     });
 }

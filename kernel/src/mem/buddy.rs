@@ -86,7 +86,9 @@ impl Buddy {
             return None;
         }
         let found = fitting.trailing_zeros() as usize;
-        let index = self.lists[found].first().expect("a filled list is not empty");
+        let index = self.lists[found]
+            .first()
+            .expect("a filled list is not empty");
         self.unlink(map, index, found);
         // Of the block found, the upper halves go back until what is left has the right order;
         // then, of that, all that is behind the pages wanted.
@@ -106,7 +108,12 @@ impl Buddy {
 
     /// Frees the allocation that begins at `index`, apart from its first `keep` pages.
     /// Returns how many pages were freed.
-    pub fn release(&mut self, map: &PageMap, index: u32, keep: usize) -> Result<usize, NotAllocated> {
+    pub fn release(
+        &mut self,
+        map: &PageMap,
+        index: u32,
+        keep: usize,
+    ) -> Result<usize, NotAllocated> {
         if map.page(index).state.load(Relaxed) & KIND != USED {
             return Err(NotAllocated);
         }
@@ -138,7 +145,9 @@ impl Buddy {
         let (mut at, mut kind) = (0, USED);
         while at < count {
             let order = (count - at).ilog2();
-            map.page(index + at as u32).state.store(kind | order as u8, Relaxed);
+            map.page(index + at as u32)
+                .state
+                .store(kind | order as u8, Relaxed);
             at += 1 << order;
             kind = PART;
         }

@@ -111,7 +111,10 @@ mod tests {
             for size in 1..=LARGEST {
                 let class = Class::of(size, align).expect("not too large");
                 let natural = 1 << class.size().trailing_zeros();
-                assert!(class.size() >= size && natural >= align, "{size} aligned to {align}: {class:?}");
+                assert!(
+                    class.size() >= size && natural >= align,
+                    "{size} aligned to {align}: {class:?}"
+                );
                 let tighter = SIZES
                     .iter()
                     .filter(|&&tighter| tighter >= size && tighter.is_multiple_of(align))
@@ -133,7 +136,10 @@ mod tests {
         for class in Class::all() {
             let slab = PAGE << class.slab_order();
             let left_over = slab - class.slab_capacity() * class.size();
-            assert!(left_over <= slab / 16 && class.slab_capacity() >= 8, "{class:?}");
+            assert!(
+                left_over <= slab / 16 && class.slab_capacity() >= 8,
+                "{class:?}"
+            );
         }
     }
 }

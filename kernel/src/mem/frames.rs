@@ -50,7 +50,11 @@ impl Frames {
     /// (1) Called once, before anyone allocates. (2) Nobody uses the memory, for good.
     /// (3) All of it is seen at its physical address plus `window`.
     pub unsafe fn init(&self, window: usize, regions: impl Iterator<Item = (u64, u64)>) {
-        let mut spans = [Span { frame: 0, first: 0, length: 0 }; MAX_REGIONS];
+        let mut spans = [Span {
+            frame: 0,
+            first: 0,
+            length: 0,
+        }; MAX_REGIONS];
         let count = gather(&mut spans, regions);
         let spans = &mut spans[..count];
         let total: usize = spans.iter().map(|span| span.length as usize).sum();
@@ -114,10 +118,14 @@ impl Frames {
 
     /// Gives back all but the first `keep` frames of an allocation; returns how many that were.
     pub fn shrink(&self, phys: u64, keep: usize) -> usize {
-        let freed = self.map.index_of(phys).ok_or("is not the frame allocator's").and_then(|index| {
-            let released = self.buddy.lock().release(&self.map, index, keep);
-            released.map_err(|NotAllocated| "was freed, but no allocation begins there")
-        });
+        let freed = self
+            .map
+            .index_of(phys)
+            .ok_or("is not the frame allocator's")
+            .and_then(|index| {
+                let released = self.buddy.lock().release(&self.map, index, keep);
+                released.map_err(|NotAllocated| "was freed, but no allocation begins there")
+            });
         match freed {
             Ok(count) => count,
             Err(problem) if cfg!(debug_assertions) => panic!("frame {phys:#x} {problem}"),
@@ -153,7 +161,11 @@ fn gather(spans: &mut [Span], regions: impl Iterator<Item = (u64, u64)>) -> usiz
         }
         let at = spans[..count].partition_point(|span| span.frame < start);
         spans.copy_within(at..count, at + 1);
-        spans[at] = Span { frame: start, first: 0, length: (end - start) as u32 };
+        spans[at] = Span {
+            frame: start,
+            first: 0,
+            length: (end - start) as u32,
+        };
         count += 1;
         room -= end - start;
     }

@@ -95,7 +95,8 @@ impl Heap {
     /// From here on the heap takes its memory from `frames`.
     pub fn init(&self, frames: &'static Frames) {
         // Release pairs with the acquire in `frames`.
-        self.frames.store(core::ptr::from_ref(frames).cast_mut(), Release);
+        self.frames
+            .store(core::ptr::from_ref(frames).cast_mut(), Release);
     }
 
     fn frames(&self) -> Option<&'static Frames> {
@@ -122,7 +123,8 @@ impl Heap {
             let mut slabs = self.shared[class.index()].0.lock();
             let before = slabs.count;
             slabs.trim(frames, 0);
-            self.counters.lost((before - slabs.count) << class.slab_order());
+            self.counters
+                .lost((before - slabs.count) << class.slab_order());
         }
     }
 
@@ -138,7 +140,8 @@ impl Heap {
         let shared = &self.shared[class.index()].0;
         let mut chain = shared.lock().take(class, &frames.map, class.batch());
         if chain.count == 0 {
-            let Some(block) = self.pages(frames, 1 << class.slab_order(), class.slab_order()) else {
+            let Some(block) = self.pages(frames, 1 << class.slab_order(), class.slab_order())
+            else {
                 return null_mut();
             };
             let mut slabs = shared.lock();
@@ -187,7 +190,8 @@ impl Heap {
                 slabs.put(class, frames, object);
             }
         }
-        self.counters.lost((before - slabs.count) << class.slab_order());
+        self.counters
+            .lost((before - slabs.count) << class.slab_order());
     }
 
     /// Makes room in a full cache and puts the object there.

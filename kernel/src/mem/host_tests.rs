@@ -38,7 +38,9 @@ impl Machine {
         let frames: &'static Frames = Box::leak(Box::new(Frames::new()));
         let heap: &'static Heap = Box::leak(Box::new(Heap::new()));
         let window = memory.expose_provenance().wrapping_sub(base as usize);
-        let regions = regions.iter().map(|region| (base + region.start * PAGE, base + region.end * PAGE));
+        let regions = regions
+            .iter()
+            .map(|region| (base + region.start * PAGE, base + region.end * PAGE));
         // SAFETY: new, and the buffer is this machine's alone, and seen through the window.
         unsafe { frames.init(window, regions) };
         heap.init(frames);

@@ -5,7 +5,9 @@
 //! allocator and the heap keep their lists in the descriptors, so free memory
 //! is never touched.
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use hal::layout::PAGE;
 
 /// Most regions; as many as boot's memory map has room for.
@@ -161,13 +163,17 @@ impl PageMap {
     /// Where the memory at `phys` is seen.
     #[inline]
     pub fn to_virt(&self, phys: u64) -> *mut u8 {
-        core::ptr::with_exposed_provenance_mut((phys as usize).wrapping_add(self.window.load(Relaxed)))
+        core::ptr::with_exposed_provenance_mut(
+            (phys as usize).wrapping_add(self.window.load(Relaxed)),
+        )
     }
 
     /// Physical address of what is seen at `address`.
     #[inline]
     pub fn to_phys(&self, address: *mut u8) -> u64 {
-        address.expose_provenance().wrapping_sub(self.window.load(Relaxed)) as u64
+        address
+            .expose_provenance()
+            .wrapping_sub(self.window.load(Relaxed)) as u64
     }
 }
 

@@ -59,7 +59,10 @@ pub unsafe fn open(object: NonNull<u8>) {
     let free = object.cast::<FreeObject>().as_ptr();
     // SAFETY: as in `close`.
     unsafe {
-        assert!((*free).seal == seal(object), "written after it was freed: {object:p}");
+        assert!(
+            (*free).seal == seal(object),
+            "written after it was freed: {object:p}"
+        );
         (*free).seal = 0;
     }
 }
@@ -144,7 +147,9 @@ impl Slabs {
 
     /// Takes over a block that was just allocated with the class's order.
     pub fn add(&mut self, class: Class, map: &PageMap, block: u64) {
-        let index = map.index_of(block).expect("an allocated frame has a descriptor");
+        let index = map
+            .index_of(block)
+            .expect("an allocated frame has a descriptor");
         let page = map.page(index);
         page.class.store(class.index() as u8 + 1, Relaxed);
         reset(page);
@@ -160,7 +165,9 @@ impl Slabs {
             let index = match self.partial.first() {
                 Some(index) => index,
                 None => {
-                    let Some(index) = self.empty.pop(map) else { break };
+                    let Some(index) = self.empty.pop(map) else {
+                        break;
+                    };
                     self.empty_count -= 1;
                     self.partial.push(map, index);
                     index

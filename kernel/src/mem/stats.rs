@@ -50,14 +50,19 @@ impl HeapStats {
 
     /// Bytes that those take.
     pub fn live_bytes(&self) -> usize {
-        self.large_pages * PAGE + self.classes.iter().map(|class| class.live * class.size).sum::<usize>()
+        self.large_pages * PAGE
+            + self
+                .classes
+                .iter()
+                .map(|class| class.live * class.size)
+                .sum::<usize>()
     }
 
     /// Allocations that were served from a cache, and those that were not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
-        self.classes
-            .iter()
-            .fold((0, 0), |(hits, misses), class| (hits + class.hits, misses + class.misses))
+        self.classes.iter().fold((0, 0), |(hits, misses), class| {
+            (hits + class.hits, misses + class.misses)
+        })
     }
 }
 
@@ -105,7 +110,11 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of(frames: &Frames, heap: &Heap) -> Self {
-        let FrameStats { total, free, largest } = frames.stats();
+        let FrameStats {
+            total,
+            free,
+            largest,
+        } = frames.stats();
         let heap = heap.stats();
         Self {
             frames_total: total,
@@ -139,8 +148,15 @@ impl fmt::Display for Stats {
         )?;
         let (hits, misses) = heap.hits_and_misses();
         let all = (hits + misses).max(1);
-        writeln!(f, "caches: {hits} hits, {misses} misses ({} % hits)", hits * 100 / all)?;
-        write!(f, "    size      live    cached   KiB         hits     misses")?;
+        writeln!(
+            f,
+            "caches: {hits} hits, {misses} misses ({} % hits)",
+            hits * 100 / all
+        )?;
+        write!(
+            f,
+            "    size      live    cached   KiB         hits     misses"
+        )?;
         for class in heap.classes.iter().filter(|class| class.misses > 0) {
             write!(
                 f,
@@ -153,6 +169,12 @@ impl fmt::Display for Stats {
                 class.misses
             )?;
         }
-        write!(f, "\n  larger {:9} {:>9} {:5}", heap.large, "-", kib(heap.large_pages))
+        write!(
+            f,
+            "\n  larger {:9} {:>9} {:5}",
+            heap.large,
+            "-",
+            kib(heap.large_pages)
+        )
     }
 }

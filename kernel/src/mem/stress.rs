@@ -37,7 +37,11 @@ impl Random {
             1 | 2 => 512 + self.below(1536),
             _ => 16 + self.below(496),
         };
-        let align = if self.below(8) == 0 { 16 << self.below(9) } else { 8 };
+        let align = if self.below(8) == 0 {
+            16 << self.below(9)
+        } else {
+            8
+        };
         Layout::from_size_align(size, align).expect("small, and a power of two")
     }
 }
@@ -115,8 +119,16 @@ pub unsafe fn fill(block: *mut u8, layout: Layout) {
 pub unsafe fn check(block: *mut u8) -> Result<Layout, Trouble> {
     let corrupt = Trouble::Corrupt(block.addr());
     // SAFETY: every block has at least two words.
-    let (head, guard) = unsafe { (block.cast::<usize>().read(), block.cast::<usize>().add(1).read()) };
-    let layout = Layout::from_size_align(head >> 8, 1usize.checked_shl(head as u32 & 0xff).unwrap_or(0));
+    let (head, guard) = unsafe {
+        (
+            block.cast::<usize>().read(),
+            block.cast::<usize>().add(1).read(),
+        )
+    };
+    let layout = Layout::from_size_align(
+        head >> 8,
+        1usize.checked_shl(head as u32 & 0xff).unwrap_or(0),
+    );
     let layout = layout.map_err(|_| corrupt)?;
     if guard != word(block, layout, 1) {
         return Err(corrupt);
@@ -165,11 +177,20 @@ impl Shelf {
     }
 
     /// Allocates and frees about `operations` times; each turn is two of them.
-    pub fn work(&self, heap: &impl GlobalAlloc, seed: u64, operations: usize) -> Result<(), Trouble> {
+    pub fn work(
+        &self,
+        heap: &impl GlobalAlloc,
+        seed: u64,
+        operations: usize,
+    ) -> Result<(), Trouble> {
         let mut random = Random::new(seed);
         for _ in 0..operations / 2 {
             let layout = random.layout();
-            let new = if random.below(16) == 0 { null_mut() } else { make(heap, layout)? };
+            let new = if random.below(16) == 0 {
+                null_mut()
+            } else {
+                make(heap, layout)?
+            };
             let old = self.exchange(random.below(self.slots.len()), new);
             if !old.is_null() {
                 // SAFETY: it was on the shelf, and only this core took it.

@@ -1,6 +1,9 @@
 //! Tests of memory on the machine.
 
-use super::{FRAMES, HEAP, stress::{Shelf, Trouble}};
+use super::{
+    FRAMES, HEAP,
+    stress::{Shelf, Trouble},
+};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hal::{cores, layout::PAGE, sync::Lock};
 use testing::kernel_test;
@@ -34,19 +37,35 @@ fn a_million_operations_on_all_cores_lose_corrupt_and_leak_nothing() -> Result<(
         Ok(())
     })?;
     let after = HEAP.stats();
-    assert_eq!(after.live_objects(), before.live_objects(), "objects were lost or made up");
+    assert_eq!(
+        after.live_objects(),
+        before.live_objects(),
+        "objects were lost or made up"
+    );
     assert_eq!(after.live_bytes(), before.live_bytes());
-    assert!(after.pages <= before.pages, "{} pages before, {} after", before.pages, after.pages);
+    assert!(
+        after.pages <= before.pages,
+        "{} pages before, {} after",
+        before.pages,
+        after.pages
+    );
     let (early, late) = pages.split_at(ROUNDS / 2);
     let most = |pages: &[usize]| pages.iter().copied().max().unwrap_or(0);
-    assert!(most(late) <= 2 * most(early), "the heap grows: {pages:?} pages");
+    assert!(
+        most(late) <= 2 * most(early),
+        "the heap grows: {pages:?} pages"
+    );
     Ok(())
 }
 
 #[kernel_test(cores = 2, limit = 120)]
 fn what_one_core_allocates_and_another_frees_does_not_pile_up() -> Result<(), Trouble> {
     let origin = cores::this_core();
-    let consumer = cores::online().without(origin).iter().next().unwrap_or(origin);
+    let consumer = cores::online()
+        .without(origin)
+        .iter()
+        .next()
+        .unwrap_or(origin);
     let shelf = [const { AtomicUsize::new(0) }; 64];
     let before = HEAP.stats().pages;
     on_all(|core| {
@@ -55,7 +74,15 @@ fn what_one_core_allocates_and_another_frees_does_not_pile_up() -> Result<(), Tr
             let slot = &shelf[turn % shelf.len()];
             if core == origin {
                 let block = super::stress::make(&HEAP, layout)?;
-                while slot.compare_exchange(0, block.expose_provenance(), core::sync::atomic::Ordering::Release, Relaxed).is_err() {
+                while slot
+                    .compare_exchange(
+                        0,
+                        block.expose_provenance(),
+                        core::sync::atomic::Ordering::Release,
+                        Relaxed,
+                    )
+                    .is_err()
+                {
                     hal::pause();
                 }
             } else if core == consumer {

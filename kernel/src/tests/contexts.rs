@@ -89,7 +89,11 @@ fn contexts_switch_in_a_ring_on_every_core_and_keep_their_registers() {
         for count in &ring.counts {
             assert_eq!(count.load(Relaxed), TURNS);
         }
-        assert_eq!(ring.actions.load(Relaxed), 4 * TURNS + 1, "one action for each switch");
+        assert_eq!(
+            ring.actions.load(Relaxed),
+            4 * TURNS + 1,
+            "one action for each switch"
+        );
         assert!(irq::are_enabled());
     });
 }
@@ -162,14 +166,18 @@ fn a_timer_switches_between_loops_that_never_give_way() {
             unsafe { block.prepare(stack(16 * 1024), endless, 2 * core + mine) };
         }
         let masked = irq::mask();
-        duel.home.store(core::ptr::from_ref(context::current()).cast_mut(), Relaxed);
+        duel.home
+            .store(core::ptr::from_ref(context::current()).cast_mut(), Relaxed);
         duel.active.store(true, Relaxed);
         clock::arm(clock::now() + 20_000);
         // SAFETY: interrupts are masked; the loop is fresh; `rotate` brings us back here.
         unsafe { context::switch(NonNull::from(&duel.loops[0]), AfterSwitch::NOTHING) };
         drop(masked);
         clock::disarm();
-        assert!(!duel.wrong.load(Relaxed), "a register changed across a switch");
+        assert!(
+            !duel.wrong.load(Relaxed),
+            "a register changed across a switch"
+        );
         assert_eq!(duel.switches.load(Relaxed), SWITCHES + 1);
         for turns in &duel.turns {
             assert!(turns.load(Relaxed) > 0, "both loops ran");

@@ -29,7 +29,11 @@ fn a_job_runs_once_on_every_core() {
             runs[core].fetch_add(1, Relaxed);
         });
         for (core, runs) in runs.iter().enumerate() {
-            let expected = if cores::online().contains(core) { round } else { 0 };
+            let expected = if cores::online().contains(core) {
+                round
+            } else {
+                0
+            };
             assert_eq!(runs.load(Relaxed), expected, "core {core}");
         }
     }

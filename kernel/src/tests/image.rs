@@ -31,7 +31,8 @@ fn the_symbol_table_is_there_and_knows_its_limits() {
     assert!(symbols::count() > 200, "only {} names", symbols::count());
     assert_eq!(symbols::lookup(0), None);
     assert_eq!(symbols::lookup(usize::MAX), None);
-    let (name, offset) = symbols::lookup(symbols::lookup as *const () as usize + 4).expect("it is code");
+    let (name, offset) =
+        symbols::lookup(symbols::lookup as *const () as usize + 4).expect("it is code");
     assert!(name.contains("symbols::lookup"), "{name}");
     assert_eq!(offset, 4);
 }

@@ -1,7 +1,7 @@
 //! What pages may and may not.
 
 use crate::{cores::on_all, mem};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use hal::{
     context, cores,
     layout::{self, PAGE},
@@ -24,7 +24,15 @@ fn text() -> core::ops::Range<usize> {
 #[kernel_test]
 fn null_and_all_of_the_lower_half_fault() {
     on_all(&|_| {
-        for address in [0, 8, 0x1000, 0x7c00, 0x20_0000, 0x4008_0000, 0x7fff_ffff_f000] {
+        for address in [
+            0,
+            8,
+            0x1000,
+            0x7c00,
+            0x20_0000,
+            0x4008_0000,
+            0x7fff_ffff_f000,
+        ] {
             assert!(probe::read(address).is_err(), "{address:#x} can be read");
         }
     });
@@ -35,9 +43,15 @@ fn the_page_below_every_stack_faults() {
     on_all(&|core| {
         let stack = context::current().stack();
         let here = 0u64;
-        assert!(stack.contains(&raw const here as usize), "core {core} runs on its stack");
+        assert!(
+            stack.contains(&raw const here as usize),
+            "core {core} runs on its stack"
+        );
         assert!(probe::read(stack.low).is_ok());
-        assert!(probe::read(stack.low - 8).is_err(), "core {core} has no guard page");
+        assert!(
+            probe::read(stack.low - 8).is_err(),
+            "core {core} has no guard page"
+        );
         assert!(stack.is_overflow(stack.low - 8));
     });
 }
@@ -61,7 +75,10 @@ fn code_cannot_be_written_through_any_address() {
     paging::walk(&mut |virt, phys, length, access| {
         let overlaps = phys < code.end && phys + length as u64 > code.start;
         let writable = access.is_none_or(Access::is_writable);
-        assert!(!(overlaps && writable), "{virt:#x} is a writable alias of code");
+        assert!(
+            !(overlaps && writable),
+            "{virt:#x} is a writable alias of code"
+        );
     });
     let inside = text.start + 64;
     let word = probe::read(inside).expect("code can be read");
@@ -80,10 +97,17 @@ fn constants_cannot_be_written_and_data_cannot_be_run() {
     // SAFETY: if it were executable, the zeros there would fault and be reported.
     assert!(unsafe { probe::call(data) }.is_err());
     // SAFETY: as above, for the heap's memory, the stack and a constant.
-    let others = [layout::phys_to_virt(mem::alloc_frame().expect("memory")), &raw const data as usize, constant];
+    let others = [
+        layout::phys_to_virt(mem::alloc_frame().expect("memory")),
+        &raw const data as usize,
+        constant,
+    ];
     for address in others {
         // SAFETY: as above.
-        assert!(unsafe { probe::call(address) }.is_err(), "{address:#x} can be run");
+        assert!(
+            unsafe { probe::call(address) }.is_err(),
+            "{address:#x} can be run"
+        );
     }
 }
 
@@ -93,13 +117,22 @@ fn a_page_can_be_mapped_protected_and_unmapped() {
     paging::map(PLAYGROUND, frame, PAGE, Access::ReadWrite).unwrap();
     // SAFETY: the page was just mapped for this test alone.
     unsafe { probe::write(PLAYGROUND, 7) }.unwrap();
-    assert_eq!(paging::map(PLAYGROUND, frame, PAGE, Access::ReadOnly), Err(paging::MapError::Taken(PLAYGROUND)));
-    paging::protect(PLAYGROUND, PAGE, Access::ReadOnly).unwrap().wait();
+    assert_eq!(
+        paging::map(PLAYGROUND, frame, PAGE, Access::ReadOnly),
+        Err(paging::MapError::Taken(PLAYGROUND))
+    );
+    // SAFETY: nobody else knows the page.
+    unsafe { paging::protect(PLAYGROUND, PAGE, Access::ReadOnly) }
+        .unwrap()
+        .wait();
     assert_eq!(probe::read(PLAYGROUND), Ok(7));
     // SAFETY: as above.
     assert!(unsafe { probe::write(PLAYGROUND, 8) }.is_err());
     let mut freed = 0;
-    paging::unmap(PLAYGROUND, PAGE, |phys| freed = phys).unwrap().wait();
+    // SAFETY: nobody else knows the page.
+    unsafe { paging::unmap(PLAYGROUND, PAGE, |phys| freed = phys) }
+        .unwrap()
+        .wait();
     assert_eq!(freed, frame);
     assert!(probe::read(PLAYGROUND).is_err());
     mem::frames().free(frame);
@@ -107,21 +140,47 @@ fn a_page_can_be_mapped_protected_and_unmapped() {
 
 #[kernel_test(limit = 120)]
 fn when_a_ticket_is_done_no_core_sees_the_old_page() {
-    // Every core reads the page, so that every core has the translation; then it is unmapped, and
-    // as soon as the ticket is done none of them may get through.
-    for round in 0..50u64 {
-        let at = PLAYGROUND + (1 + round as usize) * PAGE;
-        let frame = mem::alloc_frame().expect("memory");
-        paging::map(at, frame, PAGE, Access::ReadWrite).unwrap();
-        // SAFETY: the page was just mapped for this test alone.
-        unsafe { probe::write(at, round) }.unwrap();
-        on_all(&|_| assert_eq!(probe::read(at), Ok(round)));
-        let ticket = paging::unmap(at, PAGE, |_| {}).unwrap();
-        ticket.wait();
-        assert!(ticket.is_done());
-        on_all(&|core| assert!(probe::read(at).is_err(), "core {core} still sees the page"));
-        mem::frames().free(frame);
-    }
+    // All other cores read the page again and again, so they have its translation. It is unmapped;
+    // from when the ticket is done, told to them by nothing but a word in memory, none may get through.
+    const ROUNDS: usize = 50;
+    let me = cores::this_core();
+    let others = cores::online().len() - 1;
+    let (open, closed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (seen, checked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let wait_for = |count: &AtomicUsize, least: usize| {
+        while count.load(Acquire) < least {
+            hal::pause();
+        }
+    };
+    on_all(&|core| {
+        for round in 1..=ROUNDS {
+            let at = PLAYGROUND + round * PAGE;
+            if core != me {
+                wait_for(&open, round);
+                assert_eq!(probe::read(at), Ok(round as u64));
+                seen.fetch_add(1, Release);
+                while closed.load(Acquire) < round {
+                    core::hint::black_box(probe::read(at).is_ok());
+                }
+                assert!(probe::read(at).is_err(), "core {core} still sees the page");
+                checked.fetch_add(1, Release);
+                continue;
+            }
+            let frame = mem::alloc_frame().expect("memory");
+            paging::map(at, frame, PAGE, Access::ReadWrite).unwrap();
+            // SAFETY: the page was just mapped for this test alone.
+            unsafe { probe::write(at, round as u64) }.unwrap();
+            open.store(round, Release);
+            wait_for(&seen, round * others);
+            // SAFETY: the others only probe it.
+            let ticket = unsafe { paging::unmap(at, PAGE, |_| {}) }.unwrap();
+            ticket.wait();
+            closed.store(round, Release);
+            assert!(ticket.is_done());
+            wait_for(&checked, round * others);
+            mem::frames().free(frame);
+        }
+    });
 }
 
 #[kernel_test]

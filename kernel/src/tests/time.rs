@@ -33,7 +33,10 @@ fn time_goes_on_and_never_back() {
     });
     let seen = latest.load(Relaxed);
     assert!(seen > 0);
-    assert!(clock::now() >= seen, "what another core has seen is past here too");
+    assert!(
+        clock::now() >= seen,
+        "what another core has seen is past here too"
+    );
 }
 
 #[kernel_test(limit = 120)]
@@ -45,7 +48,11 @@ fn a_timer_fires_on_every_core_and_not_too_early() {
             clock::arm(deadline);
             sleep_until_timer(seen);
             let now = clock::now();
-            assert!(now >= deadline, "core {core}: at {now}, {} ns early", deadline - now);
+            assert!(
+                now >= deadline,
+                "core {core}: at {now}, {} ns early",
+                deadline - now
+            );
             assert_eq!(timers(), seen + 1, "once");
         }
     });

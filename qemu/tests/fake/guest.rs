@@ -11,6 +11,8 @@ const FIXTURES: &str = "fixtures::a_test_that_fails=fail fixtures::a_test_that_p
     fixtures::a_test_in_which_all_cores_panic_at_once=panic \
     fixtures::a_test_that_reads_null=panic \
     fixtures::a_test_that_allocates_in_an_interrupt=panic \
+    fixtures::a_test_that_panics_while_a_timer_ticks=panic \
+    fixtures::a_test_that_faults_in_an_interrupt_with_a_damaged_stack=panic \
     fixtures::a_test_that_overflows_its_stack=overflow \
     fixtures::a_test_that_overflows_the_stack_of_another_core=overflow \
     fixtures::a_test_that_triple_faults=reset \
@@ -97,6 +99,9 @@ fn tests(list: &str, events: &Events) {
             "panic" | "overflow" => {
                 say(format!("@@ {behaviour} core=2 it went wrong"));
                 say(format!("core 2: {name}+0x12"));
+                for core in [0, 1, 3] {
+                    say(format!("core {core}: asleep"));
+                }
                 say("@@ panic-end");
                 leave(2);
             }

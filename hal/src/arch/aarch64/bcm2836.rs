@@ -35,7 +35,9 @@ pub fn init_once(local: u64, devices: u64) -> Result<(), MapError> {
 pub fn init_each_core() {
     let mpidr: u64;
     // SAFETY: reads a register.
-    unsafe { core::arch::asm!("mrs {}, mpidr_el1", out(reg) mpidr, options(nostack, preserves_flags, nomem)) };
+    unsafe {
+        core::arch::asm!("mrs {}, mpidr_el1", out(reg) mpidr, options(nostack, preserves_flags, nomem))
+    };
     let number = (mpidr & 3) as u32;
     NUMBERS[this_core()].store(number, Relaxed);
     LOCAL.write(TIMER_CONTROL + 4 * number as usize, SOURCE_TIMER);
@@ -65,6 +67,9 @@ pub fn on_interrupt(mut handle: impl FnMut(Claim)) {
     if source & SOURCE_MAILBOX != 0 {
         // Cleared before it is handled: a kick that comes meanwhile is another.
         LOCAL.write(MAILBOX_CLEAR + 16 * me, u32::MAX);
+        // Read back, so that the clear has arrived before the handler looks: else it could wipe out
+        // the kick for what the handler did not see yet.
+        let _ = LOCAL.read(MAILBOX_CLEAR + 16 * me);
         handle(Claim::Kick);
     }
     if source & SOURCE_TIMER != 0 {

@@ -2,12 +2,7 @@
 
 use super::{CORES, Core, interrupts, paging, trap};
 use crate::{
-    board::Platform,
-    clock,
-    context::ContextBlock,
-    flush, irq,
-    layout::PAGE,
-    stack::Bounds,
+    board::Platform, clock, context::ContextBlock, flush, irq, layout::PAGE, stack::Bounds,
 };
 use core::{
     arch::asm,
@@ -87,7 +82,11 @@ pub unsafe fn traps_each_core(stacks: [Bounds; TRAP_STACKS]) {
 /// Not in a trap; the stacks are its own for good.
 pub unsafe fn replace_trap_stacks(stacks: [Bounds; TRAP_STACKS]) {
     let _masked = irq::mask();
-    CORES[super::this_core()].emergency_stack.store(stacks[1].high as u64, Relaxed);
+    let core = &CORES[super::this_core()];
+    // Whoever is on the emergency stack is above this too, so the one comparison tells.
+    debug_assert!(stacks[0].low < stacks[1].low);
+    core.trap_stack_low.store(stacks[0].low as u64, Relaxed);
+    core.emergency_stack.store(stacks[1].high as u64, Relaxed);
     // SAFETY: this runs on SP_EL0, so SP_EL1 is in use by nobody; it is selected, set and left again.
     unsafe {
         asm!("msr spsel, #1", "mov sp, {}", "msr spsel, #0", in(reg) stacks[0].high,
@@ -105,7 +104,10 @@ fn frequency() -> u64 {
     let hertz: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nostack, preserves_flags, nomem)) };
-    assert!(hertz != 0, "the firmware did not say how fast the counter runs (CNTFRQ_EL0 is 0)");
+    assert!(
+        hertz != 0,
+        "the firmware did not say how fast the counter runs (CNTFRQ_EL0 is 0)"
+    );
     hertz
 }
 

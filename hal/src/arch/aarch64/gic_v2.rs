@@ -13,6 +13,8 @@ static CPU: Registers = Registers::new();
 static MASKS: [AtomicU32; MAX_CORES] = [const { AtomicU32::new(0) }; MAX_CORES];
 
 const CONTROL: usize = 0x000;
+/// How many words of lines there are, less one.
+const TYPE: usize = 0x004;
 const ENABLE: usize = 0x100;
 const DISABLE: usize = 0x180;
 const PRIORITY: usize = 0x400;
@@ -29,6 +31,12 @@ const SPECIAL: u32 = 1020;
 pub fn init_once(distributor: u64, cpu: u64) -> Result<(), MapError> {
     DISTRIBUTOR.map(distributor, 0x1000)?;
     CPU.map(cpu, 0x1000)?;
+    DISTRIBUTOR.write(CONTROL, 0);
+    // Whatever the firmware let through: from here on only what a driver asks for.
+    let words = (DISTRIBUTOR.read(TYPE) & 0x1f) as usize + 1;
+    for word in 1..words {
+        DISTRIBUTOR.write(DISABLE + 4 * word, u32::MAX);
+    }
     DISTRIBUTOR.write(CONTROL, 1);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! GIC with system registers: QEMU's `gic-version=3`, and most servers.
 
 use super::interrupts::{Claim, KICK, Registers, TIMER, meaning};
-use crate::{cores::MAX_CORES, paging::MapError};
+use crate::{cores::MAX_CORES, paging::MapError, sync::Lock};
 use core::{
     arch::asm,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -14,6 +14,9 @@ static REDISTRIBUTORS_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static AFFINITIES: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
 
 const CONTROL: usize = 0x0000;
+const AFFINITY_ROUTING: u32 = 1 << 4;
+/// How many words of lines there are, less one.
+const LINES: usize = 0x0004;
 const GROUP: usize = 0x0080;
 const ENABLE: usize = 0x0100;
 const DISABLE: usize = 0x0180;
@@ -32,9 +35,25 @@ pub fn init_once(distributor: u64, redistributors: u64, length: u64) -> Result<(
     DISTRIBUTOR.map(distributor, 0x1_0000)?;
     REDISTRIBUTORS.map(redistributors, length as usize)?;
     REDISTRIBUTORS_LENGTH.store(length as usize, Relaxed);
-    // Both groups, affinity routing: whichever security state this is, these are the bits.
-    DISTRIBUTOR.write(CONTROL, 1 << 4 | 1 << 1 | 1);
+    // Groups off, affinity routing on, groups on: routing may only change while they are off. Whichever
+    // security state this is, these are the bits.
+    set_control(0);
+    set_control(AFFINITY_ROUTING);
+    // Whatever the firmware let through: from here on only what a driver asks for.
+    let words = (DISTRIBUTOR.read(LINES) & 0x1f) as usize + 1;
+    for word in 1..words {
+        DISTRIBUTOR.write(DISABLE + 4 * word, u32::MAX);
+    }
+    set_control(AFFINITY_ROUTING | 1 << 1 | 1);
     Ok(())
+}
+
+/// Writes the control register and waits until that has arrived.
+fn set_control(value: u32) {
+    DISTRIBUTOR.write(CONTROL, value);
+    while DISTRIBUTOR.read(CONTROL) & 1 << 31 != 0 {
+        super::pause();
+    }
 }
 
 fn my_affinity() -> u64 {
@@ -97,16 +116,24 @@ pub fn kick(core: usize) {
         | (level0 >> 4) << 44
         | (cluster >> 16 & 0xff) << 48;
     // SAFETY: ICC_SGI1R_EL1: sends an interrupt, which every core that is up can take.
-    unsafe { asm!("msr S3_0_C12_C11_5, {}", "isb", in(reg) target, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("msr S3_0_C12_C11_5, {}", "isb", in(reg) target, options(nostack, preserves_flags))
+    };
 }
 
 pub fn enable_line(line: u32, core: usize) {
+    // The group's word is shared with other lines.
+    static GROUPS: Lock<()> = Lock::new(());
+    let _held = GROUPS.lock();
     let (word, bit) = (4 * (line as usize / 32), 1 << (line % 32));
     let group = DISTRIBUTOR.read(GROUP + word);
     DISTRIBUTOR.write(GROUP + word, group | bit);
     DISTRIBUTOR.write_byte(PRIORITY + line as usize, 0xa0);
     let affinity = AFFINITIES[core].load(Relaxed);
-    DISTRIBUTOR.write64(ROUTER + 8 * line as usize, (affinity >> 24) << 32 | affinity & 0xff_ffff);
+    DISTRIBUTOR.write64(
+        ROUTER + 8 * line as usize,
+        (affinity >> 24) << 32 | affinity & 0xff_ffff,
+    );
     DISTRIBUTOR.write(ENABLE + word, bit);
 }
 
@@ -118,12 +145,16 @@ pub fn on_interrupt(mut handle: impl FnMut(Claim)) {
     loop {
         let claimed: u64;
         // SAFETY: ICC_IAR1_EL1: claims the interrupt that is being handled here.
-        unsafe { asm!("mrs {}, S3_0_C12_C12_0", "dsb sy", out(reg) claimed, options(nostack, preserves_flags)) };
+        unsafe {
+            asm!("mrs {}, S3_0_C12_C12_0", "dsb sy", out(reg) claimed, options(nostack, preserves_flags))
+        };
         if claimed & 0xff_ffff >= SPECIAL {
             return;
         }
         handle(meaning(claimed as u32 & 0xff_ffff));
         // SAFETY: ICC_EOIR1_EL1: completes the interrupt just claimed.
-        unsafe { asm!("msr S3_0_C12_C12_1, {}", "isb", in(reg) claimed, options(nostack, preserves_flags)) };
+        unsafe {
+            asm!("msr S3_0_C12_C12_1, {}", "isb", in(reg) claimed, options(nostack, preserves_flags))
+        };
     }
 }

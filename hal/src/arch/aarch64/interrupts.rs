@@ -85,6 +85,10 @@ pub fn disable_line(line: u32) {
 /// The interrupt: handles all that is pending. `check_stop` runs first, for each.
 pub fn on_interrupt(mut check_stop: impl FnMut()) {
     let handle = |claim: Claim| {
+        // What was published before the interrupt was sent must be seen by who handles it: nothing
+        // after the claim may be read before it.
+        // SAFETY: a barrier.
+        unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
         check_stop();
         match claim {
             Claim::Timer => {

@@ -24,6 +24,10 @@ use core::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
+/// How deep traps may nest in handlers: a fault in one, a probe in the report of that fault, and a
+/// fault in the probe's own handling.
+const NESTED: usize = 3;
+
 /// What belongs to a core.
 #[repr(C, align(128))]
 pub struct Core {
@@ -31,10 +35,12 @@ pub struct Core {
     id: AtomicU32,
     /// How many traps deep it is. Written by its trap entry and exit.
     trap_depth: AtomicU32,
-    /// Top of the stack for a trap that hits a trap's trap.
+    /// Lowest address of the trap stack, to see whether it is full.
+    trap_stack_low: AtomicU64,
+    /// Top of the stack for traps when it is.
     emergency_stack: AtomicU64,
-    /// Frames of what was interrupted while in a handler, by depth.
-    nested: [UnsafeCell<Frame>; 2],
+    /// Frames of handlers that were interrupted, by depth.
+    nested: [UnsafeCell<Frame>; NESTED],
     /// The context the core comes up in.
     first_context: ContextBlock,
 }
@@ -46,8 +52,9 @@ static CORES: [Core; MAX_CORES] = [const {
     Core {
         id: AtomicU32::new(0),
         trap_depth: AtomicU32::new(0),
+        trap_stack_low: AtomicU64::new(0),
         emergency_stack: AtomicU64::new(0),
-        nested: [const { UnsafeCell::new(Frame::EMPTY) }; 2],
+        nested: [const { UnsafeCell::new(Frame::EMPTY) }; NESTED],
         first_context: ContextBlock::new(),
     }
 }; MAX_CORES];
@@ -89,7 +96,16 @@ pub fn in_trap() -> bool {
     let selected: u64;
     // SAFETY: reads which stack pointer is in use.
     unsafe { asm!("mrs {}, spsel", out(reg) selected, options(nostack, preserves_flags, nomem)) };
+    // A switch to what a trap saved borrows the trap stack too; only a trap counts. On SP_EL1 nothing
+    // moves to another core, so the core is the same in both looks.
+    // SAFETY: as for `this_core`.
     selected != 0
+        && unsafe {
+            (*current().as_ref().core.load(Relaxed))
+                .trap_depth
+                .load(Relaxed)
+                != 0
+        }
 }
 
 const IRQ_MASKED: u64 = 1 << 7;
@@ -126,7 +142,16 @@ pub fn wait_for_interrupt() {
     // `wfi` ends for an interrupt that is masked too; it is taken between the next two. The
     // `dsb` lets what was written before be seen while this core sleeps.
     // SAFETY: traps are set up.
-    unsafe { asm!("dsb sy", "wfi", "msr daifclr, #2", "isb", "msr daifset, #2", options(nostack)) };
+    unsafe {
+        asm!(
+            "dsb sy",
+            "wfi",
+            "msr daifclr, #2",
+            "isb",
+            "msr daifset, #2",
+            options(nostack)
+        )
+    };
 }
 
 /// Tells the core that it is in a spin loop. Not `core::hint::spin_loop`: that
@@ -192,7 +217,13 @@ pub fn timer_arm(deadline: u64) {
 /// This core's timer does not fire.
 pub fn timer_disarm() {
     // SAFETY: as above.
-    unsafe { asm!("msr cntp_ctl_el0, xzr", "isb", options(nostack, preserves_flags)) };
+    unsafe {
+        asm!(
+            "msr cntp_ctl_el0, xzr",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
 }
 
 /// There are no I/O ports.

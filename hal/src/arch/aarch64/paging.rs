@@ -4,7 +4,9 @@ use crate::paging::{Access, Entry};
 use core::arch::asm;
 
 /// Level 2 entries may be blocks (1 GiB).
-pub const LARGEST_BLOCK_LEVEL: usize = 2;
+pub const fn largest_block_level() -> usize {
+    2
+}
 /// An invalidation reaches every core before its `dsb` is over.
 pub const FLUSH_IS_BROADCAST: bool = true;
 
@@ -78,7 +80,13 @@ pub fn flush_page(address: usize) {
 pub fn flush_all() {
     // SAFETY: dropping cached translations is always sound.
     unsafe {
-        asm!("dsb ishst", "tlbi vmalle1is", "dsb ish", "isb", options(nostack, preserves_flags));
+        asm!(
+            "dsb ishst",
+            "tlbi vmalle1is",
+            "dsb ish",
+            "isb",
+            options(nostack, preserves_flags)
+        );
     }
 }
 

@@ -92,3 +92,14 @@ pub fn recover(class: u64, frame: &mut Frame) -> bool {
     }
     false
 }
+
+/// See [`crate::probe::fault_with_damaged_stack`].
+#[unsafe(naked)]
+pub extern "C" fn fault_with_damaged_stack() {
+    naked_asm!(
+        "mov x29, #0x12340000",
+        "mov x0, #0",
+        "ldr x0, [x0]",
+        "brk #1"
+    )
+}

@@ -4,8 +4,8 @@
 //! context's stack, which may be unmapped. The entry saves all registers into
 //! the block of the interrupted context, calls [`dispatch`] and resumes
 //! whatever frame that returns. A trap inside a handler saves into a spare
-//! frame of the core; the trap of such a trap gets another stack too, because
-//! the trap stack itself may be what was wrong.
+//! frame of the core, one for each depth, and goes on on the trap stack, or on
+//! another if that is full: it may be what was wrong.
 
 use super::{Core, Frame, interrupts};
 use crate::{
@@ -35,7 +35,8 @@ const SYNCHRONOUS: u64 = 0;
 const INTERRUPT: u64 = 1;
 
 // Sixteen entries of 128 bytes: four kinds (synchronous, interrupt, fast interrupt, abort) from
-// EL1 on SP_EL0, from EL1 on SP_EL1, and from below, where nothing runs. TPIDR_EL0 is free to hold a register.
+// EL1 on SP_EL0, from EL1 on SP_EL1, and from below, where nothing runs. TPIDR_EL0 and TPIDRRO_EL0 are
+// free to hold a register.
 global_asm!(
     ".pushsection .text.trap_vectors, \"ax\"",
     ".balign 2048",
@@ -57,9 +58,21 @@ global_asm!(
     ".rept 4",
     ".balign 128",
     "msr tpidr_el0, x0",
+    "msr tpidrro_el0, x1",
     "mrs x0, tpidr_el1",
     "ldr x0, [x0, #{core}]",
+    // The spare frame of this depth; deeper than there are frames, nothing can be told any more.
+    "ldr w1, [x0, #{depth}]",
+    "cmp w1, #{deepest}",
+    "b.hi .",
     "add x0, x0, #{nested}",
+    "2:",
+    "subs w1, w1, #1",
+    "b.eq 3f",
+    "add x0, x0, #{frame_size}",
+    "b 2b",
+    "3:",
+    "mrs x1, tpidrro_el0",
     "stp x1, x2, [x0, #{x} + 8]",
     "mov x1, #kind",
     "mov x2, sp",
@@ -75,34 +88,37 @@ global_asm!(
     ".popsection",
     x = const offset_of!(Frame, x),
     core = const offset_of!(ContextBlock, core),
+    depth = const offset_of!(Core, trap_depth),
+    deepest = const super::NESTED,
     nested = const offset_of!(Core, nested),
+    frame_size = const size_of::<Frame>(),
     entry = sym entry,
     nested_entry = sym nested_entry,
 );
 
-/// A trap in a handler. The second of them saves to the second spare frame and
-/// takes the emergency stack; it never comes back.
+/// A trap in a handler, with registers as for `entry`: on another stack if
+/// there are no 1024 bytes left on this one.
 #[unsafe(naked)]
 extern "C" fn nested_entry() {
     naked_asm!(
         "str x3, [x0, #{x} + 3 * 8]",
-        "sub x3, x0, #{nested}",
-        "ldr w3, [x3, #{depth}]",
-        "cmp w3, #2",
+        "mrs x3, tpidr_el1",
+        "ldr x3, [x3, #{core}]",
+        "ldr x3, [x3, #{low}]",
+        "add x3, x3, #1024",
+        "cmp x2, x3",
         "b.hs 2f",
-        "ldr x3, [x0, #{x} + 3 * 8]",
-        "b {entry}",
-        "2:",
-        "sub x3, x0, #{nested}",
+        "mrs x3, tpidr_el1",
+        "ldr x3, [x3, #{core}]",
         "ldr x3, [x3, #{emergency}]",
         "mov sp, x3",
-        "add x0, x0, #{frame_size}",
+        "2:",
+        "ldr x3, [x0, #{x} + 3 * 8]",
         "b {entry}",
         x = const offset_of!(Frame, x),
-        nested = const offset_of!(Core, nested),
-        depth = const offset_of!(Core, trap_depth),
+        core = const offset_of!(ContextBlock, core),
+        low = const offset_of!(Core, trap_stack_low),
         emergency = const offset_of!(Core, emergency_stack),
-        frame_size = const size_of::<Frame>(),
         entry = sym entry,
     )
 }
@@ -160,7 +176,7 @@ extern "C" fn entry() {
 }
 
 /// Goes on with the frame in x0, whichever way it was saved. Interrupts are
-/// masked, and SP_EL1 is in use and back where it was before the trap.
+/// masked, and SP_EL1 is in use.
 #[unsafe(naked)]
 pub extern "C" fn resume() {
     naked_asm!(
@@ -168,10 +184,13 @@ pub extern "C" fn resume() {
         "ldr x4, [x0, #{state}]",
         "msr elr_el1, x3",
         "msr spsr_el1, x4",
-        // A handler that was interrupted goes on on SP_EL1, which is right already.
+        // A handler that was interrupted goes on on SP_EL1, all others on SP_EL0.
         "tbnz x4, #0, 2f",
         "msr sp_el0, x2",
+        "b 3f",
         "2:",
+        "mov sp, x2",
+        "3:",
         "ldp x1, x2, [x0, #{x} + 8]",
         "ldp x3, x4, [x0, #{x} + 3 * 8]",
         "ldp x5, x6, [x0, #{x} + 5 * 8]",
@@ -210,7 +229,13 @@ extern "C" fn dispatch(frame: *mut Frame, kind: u64) -> *const Frame {
                 stop::halt_here(saved.program_counter(), saved.frame_pointer());
             }
         }),
-        other => return report(FaultKind::Other(0x100 + other), saved.program_counter(), saved),
+        other => {
+            return report(
+                FaultKind::Other(0x100 + other),
+                saved.program_counter(),
+                saved,
+            );
+        }
     }
     flush::flush_point();
     let interrupted = context::current();

@@ -12,8 +12,8 @@ use std::{
     thread,
 };
 
-pub use super::{counter, halt as stay_out};
 pub use super::paging::flushes_of;
+pub use super::{counter, halt as stay_out};
 pub use interrupts::raise_line;
 
 /// Which cores are up, who hears of interrupts: there is one of each in a process, so one machine at a time.
@@ -47,7 +47,9 @@ pub fn start(count: usize, main: impl Fn(usize) + Sync) {
         if result.is_err() {
             // Release pairs with the acquire in `panic_if_another_core_did`.
             HAS_FAILED.store(true, Release);
-            (0..count).filter(|&other| other != id).for_each(interrupts::nudge);
+            (0..count)
+                .filter(|&other| other != id)
+                .for_each(interrupts::nudge);
         }
         // Nobody leaves while another may still kick it.
         all_up.wait();
@@ -59,10 +61,15 @@ pub fn start(count: usize, main: impl Fn(usize) + Sync) {
         let spawn = |id| {
             let thread = thread::Builder::new().name(format!("core {id}"));
             let core = &core;
-            thread.spawn_scoped(scope, move || core(id)).expect("the OS has threads")
+            thread
+                .spawn_scoped(scope, move || core(id))
+                .expect("the OS has threads")
         };
         let threads: Vec<_> = (0..count).map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().and_then(|result| result)).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().and_then(|result| result))
+            .collect()
     });
     HAS_FAILED.store(false, Relaxed);
     if let Some(problem) = results.into_iter().find_map(Result::err) {

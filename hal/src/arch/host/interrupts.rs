@@ -8,12 +8,7 @@ use super::{
     bring_up,
     threads::{CORES, Core, core},
 };
-use crate::{
-    clock, context, flush,
-    irq::Line,
-    stop,
-    traps,
-};
+use crate::{clock, context, flush, irq::Line, stop, traps};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::{sync::PoisonError, time::Duration};
 
@@ -60,15 +55,23 @@ pub fn pause() {
 /// Sleeps until an interrupt, takes it, and masks again.
 pub fn wait_for_interrupt() {
     let core = core();
-    let mut asleep = core.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut asleep = core
+        .falling_asleep
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     while !is_pending(core) {
         bring_up::panic_if_another_core_did();
         let deadline = core.deadline.load(Relaxed);
         asleep = if deadline == u64::MAX {
-            core.wake.wait(asleep).unwrap_or_else(PoisonError::into_inner)
+            core.wake
+                .wait(asleep)
+                .unwrap_or_else(PoisonError::into_inner)
         } else {
             let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
-            core.wake.wait_timeout(asleep, left).unwrap_or_else(PoisonError::into_inner).0
+            core.wake
+                .wait_timeout(asleep, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0
         };
     }
     drop(asleep);

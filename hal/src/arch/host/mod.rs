@@ -19,18 +19,14 @@ mod switch;
 mod threads;
 
 pub use interrupts::{
-    disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause, send_stop, timer_arm,
-    timer_disarm, wait_for_interrupt,
+    disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
+    send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
 pub use switch::{Frame, switch};
 pub use threads::Core;
 
 use crate::{clock, context::ContextBlock};
-use core::{
-    arch::asm,
-    ptr::NonNull,
-    sync::atomic::Ordering::Relaxed,
-};
+use core::{arch::asm, ptr::NonNull, sync::atomic::Ordering::Relaxed};
 use std::{sync::OnceLock, time::Instant};
 
 /// Number of this core.

@@ -9,7 +9,9 @@ use crate::{
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Level 2 entries may be blocks (1 GiB).
-pub const LARGEST_BLOCK_LEVEL: usize = 2;
+pub const fn largest_block_level() -> usize {
+    2
+}
 /// Each core must drop its own translations, if it had any.
 pub const FLUSH_IS_BROADCAST: bool = false;
 

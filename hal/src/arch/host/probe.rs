@@ -9,7 +9,10 @@ pub fn read(address: usize) -> Option<u64> {
     static MEMORY: OnceLock<Option<File>> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| File::open("/proc/self/mem").ok());
     let mut bytes = [0; 8];
-    memory.as_ref()?.read_exact_at(&mut bytes, address as u64).ok()?;
+    memory
+        .as_ref()?
+        .read_exact_at(&mut bytes, address as u64)
+        .ok()?;
     Some(u64::from_ne_bytes(bytes))
 }
 
@@ -24,4 +27,9 @@ pub unsafe fn write(_address: usize, _value: u64) -> bool {
 
 pub unsafe fn call(_address: usize) -> bool {
     false
+}
+
+/// There are no traps to test here.
+pub fn fault_with_damaged_stack() {
+    unreachable!("the host has no traps")
 }

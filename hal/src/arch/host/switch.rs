@@ -67,7 +67,11 @@ impl Default for Frame {
 
 impl core::fmt::Display for Frame {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "  pc {:016x}  sp {:016x}  fp {:016x}", self.pc, self.sp, self.fp)
+        write!(
+            f,
+            "  pc {:016x}  sp {:016x}  fp {:016x}",
+            self.pc, self.sp, self.fp
+        )
     }
 }
 

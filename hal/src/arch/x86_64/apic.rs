@@ -9,6 +9,7 @@ use crate::{
     cores::MAX_CORES,
     irq,
     paging::{self, MapError},
+    sync::Lock,
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use x86_64::{instructions::port::Port, registers::model_specific::Msr};
@@ -61,10 +62,21 @@ pub fn init_once(local: u64, io: u64) -> Result<(), MapError> {
     unsafe { Port::<u8>::new(0x43).write(0x30) };
     // The 8259s: moved away from the exceptions' vectors, for a spurious one, then masked.
     for (command, data, first) in [(0x20u16, 0x21u16, 0x20u8), (0xa0, 0xa1, 0x28)] {
-        for (port, value) in [(command, 0x11), (data, first), (data, if first == 0x20 { 4 } else { 2 }), (data, 1), (data, 0xff)] {
+        for (port, value) in [
+            (command, 0x11),
+            (data, first),
+            (data, if first == 0x20 { 4 } else { 2 }),
+            (data, 1),
+            (data, 0xff),
+        ] {
             // SAFETY: the 8259s' fixed ports, and the documented order of words.
             unsafe { Port::<u8>::new(port).write(value) };
         }
+    }
+    // Whatever the firmware routed: lines are let through one by one, when a driver asks.
+    let lines = read_io(1) >> 16 & 0xff;
+    for line in 0..=lines {
+        disable_line(line);
     }
     Ok(())
 }
@@ -74,7 +86,10 @@ pub fn init_each_core() {
     const BASE: u32 = 0x1b;
     // SAFETY: reading the base register changes nothing.
     let base = unsafe { Msr::new(BASE).read() };
-    assert!(base & 1 << 10 == 0, "the firmware left the APIC in x2APIC mode: turn x2APIC off in its set-up");
+    assert!(
+        base & 1 << 10 == 0,
+        "the firmware left the APIC in x2APIC mode: turn x2APIC off in its set-up"
+    );
     IDS[this_core()].store(read(ID) >> 24, Relaxed);
     write(SPURIOUS_VECTOR, 0x100 | SPURIOUS as u32);
     write(TIMER_DIVIDE, 0b0011); // by 16
@@ -133,14 +148,26 @@ pub fn disable_line(line: u32) {
     write_io(0x10 + 2 * line, MASKED);
 }
 
+/// Keeps index and data of the I/O APIC together.
+static IO_LOCK: Lock<()> = Lock::new(());
+
 fn write_io(register: u32, value: u32) {
-    static IO_LOCK: crate::sync::Lock<()> = crate::sync::Lock::new(());
     let _held = IO_LOCK.lock();
     let at = IO.load(Relaxed) as *mut u32;
     // SAFETY: `init_once` mapped the registers: index at 0, data at 0x10; the lock keeps the pair together.
     unsafe {
         at.write_volatile(register);
         at.add(4).write_volatile(value);
+    }
+}
+
+fn read_io(register: u32) -> u32 {
+    let _held = IO_LOCK.lock();
+    let at = IO.load(Relaxed) as *mut u32;
+    // SAFETY: as for `write_io`.
+    unsafe {
+        at.write_volatile(register);
+        at.add(4).read_volatile()
     }
 }
 
@@ -162,13 +189,20 @@ fn sample() -> Sample {
         let after = counter();
         if after - before < best.0 {
             let counter = before + (after - before) / 2;
-            best = (after - before, Some(Sample { counter, timer, reference }));
+            best = (
+                after - before,
+                Some(Sample {
+                    counter,
+                    timer,
+                    reference,
+                }),
+            );
         }
     }
     best.1.expect("there were tries")
 }
 
-static FIRST: crate::sync::Lock<Option<Sample>> = crate::sync::Lock::new(None);
+static FIRST: Lock<Option<Sample>> = Lock::new(None);
 
 /// Begins to measure the clocks against the reference. On the boot core.
 pub fn calibrate_begin() {

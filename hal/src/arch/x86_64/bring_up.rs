@@ -7,15 +7,12 @@ use crate::{
     flush, irq,
     stack::Bounds,
 };
-use core::{
-    ptr,
-    sync::atomic::Ordering::Relaxed,
-};
+use core::{ptr, sync::atomic::Ordering::Relaxed};
 use x86_64::{VirtAddr, registers::model_specific::GsBase};
 
+pub use super::{counter, halt as stay_out};
 pub use apic::{calibrate_begin, calibrate_end as start_clock, send_init, send_startup, set_id};
 pub use paging::{activate, root};
-pub use super::{counter, halt as stay_out};
 pub use pm_timer::boot_micros;
 pub use trap::{STACK_SIZE as TRAP_STACK_SIZE, STACKS as TRAP_STACKS};
 
@@ -84,7 +81,12 @@ pub unsafe fn replace_trap_stacks(stacks: [Bounds; TRAP_STACKS]) {
 
 /// Sets up what the whole machine shares.
 pub fn init_once(platform: &Platform) {
-    if let Interrupts::Apic { local, io, pm_timer } = platform.interrupts {
+    if let Interrupts::Apic {
+        local,
+        io,
+        pm_timer,
+    } = platform.interrupts
+    {
         apic::init_once(local, io).expect("the APICs can be mapped");
         pm_timer::init_once(pm_timer);
     }

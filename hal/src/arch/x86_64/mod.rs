@@ -4,9 +4,9 @@
 pub mod apic;
 pub mod bring_up;
 pub mod paging;
+mod pm_timer;
 pub mod power;
 pub mod probe;
-mod pm_timer;
 mod switch;
 mod trap;
 
@@ -22,6 +22,10 @@ use core::{
     sync::atomic::{AtomicPtr, AtomicU32, AtomicU64},
 };
 
+/// How deep traps may nest in handlers: a fault in one, a probe in the report of that fault, and a
+/// fault in the probe's own handling.
+const NESTED: usize = 3;
+
 /// What a core must reach without knowing anything: GS points here.
 #[repr(C, align(128))]
 pub struct Core {
@@ -35,8 +39,8 @@ pub struct Core {
     trap_depth: AtomicU32,
     /// Top of a stack that is free whenever no trap is being handled: an `iretq` frame is built there.
     resume_stack: AtomicU64,
-    /// Frames of what was interrupted while in a handler; the second is the NMI's.
-    nested: [UnsafeCell<Frame>; 2],
+    /// Frames of handlers that were interrupted, by depth; the last is the NMI's.
+    nested: [UnsafeCell<Frame>; NESTED + 1],
     /// The context the core comes up in.
     first_context: ContextBlock,
     tables: UnsafeCell<trap::Tables>,
@@ -53,7 +57,7 @@ static CORES: [Core; MAX_CORES] = [const {
         id: AtomicU32::new(0),
         trap_depth: AtomicU32::new(0),
         resume_stack: AtomicU64::new(0),
-        nested: [const { UnsafeCell::new(Frame::EMPTY) }; 2],
+        nested: [const { UnsafeCell::new(Frame::EMPTY) }; NESTED + 1],
         first_context: ContextBlock::new(),
         tables: UnsafeCell::new(trap::Tables::new()),
     }

@@ -1,14 +1,13 @@
 //! How a page table entry is written.
 
 use crate::paging::{Access, Entry};
-use x86_64::{
-    VirtAddr,
-    instructions::tlb,
-    registers::control::Cr3,
-};
+use x86_64::{VirtAddr, instructions::tlb, registers::control::Cr3};
 
-/// Level 2 entries may be blocks (1 GiB): every x86_64 of the last decade has them, as has QEMU's.
-pub const LARGEST_BLOCK_LEVEL: usize = 2;
+/// Level 1 entries may be blocks (2 MiB) everywhere, level 2 entries (1 GiB) where the processor has them.
+pub fn largest_block_level() -> usize {
+    let has_gibibytes = core::arch::x86_64::__cpuid(0x8000_0001).edx & 1 << 26 != 0;
+    if has_gibibytes { 2 } else { 1 }
+}
 /// Each core must drop its own translations.
 pub const FLUSH_IS_BROADCAST: bool = false;
 
@@ -88,11 +87,7 @@ pub fn root() -> u64 {
 /// # Safety
 /// They map at least what the current ones do of the running code, its stack and data.
 pub unsafe fn activate(root: u64) {
-    use x86_64::{
-        PhysAddr,
-        registers::control::Cr3Flags,
-        structures::paging::PhysFrame,
-    };
+    use x86_64::{PhysAddr, registers::control::Cr3Flags, structures::paging::PhysFrame};
     let frame = PhysFrame::containing_address(PhysAddr::new(root));
     // SAFETY: the caller's promise.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };

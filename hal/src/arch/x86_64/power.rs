@@ -11,7 +11,10 @@ pub fn exit(status: u8) {
 
 /// Enters the ACPI state "soft off".
 pub fn off(power: Power) {
-    if let Power::Acpi { control, sleep_type } = power
+    if let Power::Acpi {
+        control,
+        sleep_type,
+    } = power
         && control != 0
     {
         const SLEEP_ENABLE: u16 = 1 << 13;

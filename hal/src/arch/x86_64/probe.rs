@@ -90,3 +90,14 @@ pub fn recover(vector: u64, frame: &mut Frame) -> bool {
     }
     false
 }
+
+/// See [`crate::probe::fault_with_damaged_stack`].
+#[unsafe(naked)]
+pub extern "C" fn fault_with_damaged_stack() {
+    naked_asm!(
+        "mov ebp, 0x12345670",
+        "xor eax, eax",
+        "mov rax, [rax]",
+        "ud2"
+    )
+}

@@ -2,8 +2,9 @@
 //!
 //! Each kind of trap comes in on a stack of its own (IST). The entry saves all
 //! registers into the block of the interrupted context, calls [`dispatch`] and
-//! resumes whatever frame that returns. A trap inside a handler, and every
-//! NMI, saves into a spare frame of the core instead.
+//! resumes whatever frame that returns. A trap inside a handler saves into a
+//! spare frame of the core instead, one for each depth, as does every NMI. A
+//! fault while a fault is handled begins further down on the stack for faults.
 
 use super::{Core, Frame, apic};
 use crate::{
@@ -20,11 +21,7 @@ use core::{
     mem::offset_of,
     sync::atomic::Ordering::Relaxed,
 };
-use x86_64::{
-    VirtAddr,
-    registers::control::Cr2,
-    structures::tss::TaskStateSegment,
-};
+use x86_64::{VirtAddr, registers::control::Cr2, structures::tss::TaskStateSegment};
 
 const CODE: u64 = 8;
 const DATA: u64 = 16;
@@ -37,8 +34,10 @@ const IST_DOUBLE: usize = 2;
 const IST_NMI: usize = 3;
 /// How many trap stacks a core needs.
 pub const STACKS: usize = 4;
-/// How large each is: a machine panic is reported on one.
-pub const STACK_SIZE: usize = 4 * PAGE;
+/// How large each is: a machine panic is reported on one, in one of its parts.
+pub const STACK_SIZE: usize = 8 * PAGE;
+/// A fault while a fault is handled begins this much further down.
+const PART: u64 = 2 * PAGE as u64;
 
 /// Descriptor tables of one core.
 #[repr(C)]
@@ -130,11 +129,8 @@ pub unsafe fn init_once() {
         } as u64
             + 1;
         let entry = trap_stubs as *const () as u64 + 16 * vector as u64;
-        gate[0] = entry & 0xffff
-            | CODE << 16
-            | ist << 32
-            | 0x8e00 << 32
-            | (entry >> 16 & 0xffff) << 48;
+        gate[0] =
+            entry & 0xffff | CODE << 16 | ist << 32 | 0x8e00 << 32 | (entry >> 16 & 0xffff) << 48;
         gate[1] = entry >> 32;
     }
 }
@@ -184,16 +180,25 @@ extern "C" fn entry() {
         "push rbx",
         "push rax",
         "add dword ptr gs:[{depth}], 1",
-        // Where to save: an NMI to the core's second spare frame, a trap in a handler to its first,
-        // all others to the block of the context that runs, which begins with its frame.
-        "mov rax, gs:[{this}]",
+        // Where to save: an NMI to the core's last spare frame, a trap in a handler to the one of its
+        // depth, all others to the block of the context that runs, which begins with its frame.
+        "mov ebx, {nmi}",
         "cmp qword ptr [rsp + 16], 2",
-        "lea rax, [rax + {nested} + {frame_size}]",
-        "je 2f",
-        "cmp dword ptr gs:[{depth}], 1",
-        "lea rax, [rax - {frame_size}]",
-        "jne 2f",
+        "je 3f",
+        "mov ebx, gs:[{depth}]",
+        "sub ebx, 1",
+        "jnz 4f",
         "mov rax, gs:[{current}]",
+        "jmp 2f",
+        "4:",
+        "sub ebx, 1",
+        "cmp ebx, {nmi}",
+        "jb 3f",
+        "mov ebx, {nmi} - 1",
+        "3:",
+        "imul ebx, ebx, {frame_size}",
+        "mov rax, gs:[{this}]",
+        "lea rax, [rax + rbx + {nested}]",
         "2:",
         "mov [rax + {rcx}], rcx",
         "mov [rax + {rdx}], rdx",
@@ -235,6 +240,7 @@ extern "C" fn entry() {
         depth = const offset_of!(Core, trap_depth),
         this = const offset_of!(Core, this),
         current = const offset_of!(Core, current),
+        nmi = const super::NESTED,
         nested = const offset_of!(Core, nested),
         frame_size = const size_of::<Frame>(),
         kind = const offset_of!(Frame, kind),
@@ -322,7 +328,8 @@ extern "C" fn dispatch(vector: u64, error: u64, frame: *mut Frame) -> *const Fra
     let saved = unsafe { &mut *frame };
     match vector {
         0..32 => return on_exception(vector, error, saved),
-        apic::SPURIOUS => return frame,
+        // Nobody's: the local APIC's own, and the 8259s', which are masked and know no end of interrupt.
+        apic::SPURIOUS | 0x20..apic::FIRST_LINE => return frame,
         apic::TIMER => {
             apic::end_of_interrupt();
             if apic::on_timer() {
@@ -365,7 +372,10 @@ fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
         // Nothing else sends one, and nothing may be woken here: drop it.
         return frame;
     }
+    let core = &super::CORES[super::this_core()];
+    core.move_fault_stack(|top| top - PART);
     if super::probe::recover(vector, frame) {
+        core.move_fault_stack(|top| top + PART);
         return frame;
     }
     let kind = match vector {
@@ -400,6 +410,16 @@ impl Core {
             .store(stacks[IST_IRQ].high as u64, Relaxed);
         // SAFETY: only this core touches its tables, with interrupts masked.
         unsafe { (*self.tables.get()).set_stacks(stacks) };
+    }
+
+    /// Makes the next fault begin elsewhere on the stack for faults.
+    fn move_fault_stack(&self, to: impl FnOnce(u64) -> u64) {
+        // SAFETY: only this core touches its tables, and in a fault handler nothing else on it does.
+        unsafe {
+            let table = &raw mut (*self.tables.get()).tss.interrupt_stack_table;
+            let slot = table.cast::<u64>().add(IST_FAULT);
+            slot.write_unaligned(to(slot.read_unaligned()));
+        }
     }
 
     pub unsafe fn load_tables(&self) {

@@ -27,7 +27,10 @@ fn every_page_of_the_regions_is_given_out_once_and_comes_back() {
     let mut seen = BTreeSet::new();
     while let Some(frame) = machine.frames.alloc_frame() {
         let page = (frame - BASE) / PAGE;
-        assert!(REGIONS.iter().any(|region| region.contains(&page)), "page {page} is in a hole");
+        assert!(
+            REGIONS.iter().any(|region| region.contains(&page)),
+            "page {page} is in a hole"
+        );
         assert!(seen.insert(frame), "page {page} was given out twice");
     }
     assert_eq!(seen.len(), start.total);
@@ -67,7 +70,11 @@ fn a_page_is_found_by_its_first_address_only() {
         assert_eq!(map.index_of(map.phys_of(index) + 8), None);
     }
     for page in [3, 5, 6, 500, 999, 1512, 2046, 2060, 1 << 40] {
-        assert_eq!(map.index_of(BASE + page * PAGE), None, "page {page} is in a hole");
+        assert_eq!(
+            map.index_of(BASE + page * PAGE),
+            None,
+            "page {page} is in a hole"
+        );
     }
     assert_eq!(map.index_of(0), None);
 }
@@ -79,7 +86,10 @@ fn blocks_are_aligned_to_their_size_and_split_and_joined_again() {
     let mut blocks = Vec::new();
     for order in [0, 3, 1, 8, 0, 5, 9, 2] {
         let block = machine.frames.alloc_order(order).unwrap();
-        assert!(block.is_multiple_of(PAGE << order), "{block:#x} for order {order}");
+        assert!(
+            block.is_multiple_of(PAGE << order),
+            "{block:#x} for order {order}"
+        );
         blocks.push(block);
     }
     for block in blocks.into_iter().rev() {
@@ -114,14 +124,21 @@ fn a_zeroed_frame_is_zero() {
     // SAFETY: the frame is this test's.
     unsafe { at.write_bytes(0xff, PAGE as usize) };
     machine.frames.free(frame);
-    assert_eq!(machine.frames.alloc_zeroed_frame(), Some(frame), "the newest first");
+    assert_eq!(
+        machine.frames.alloc_zeroed_frame(),
+        Some(frame),
+        "the newest first"
+    );
     // SAFETY: as above.
     assert!((0..PAGE as usize).all(|i| unsafe { at.add(i).read() } == 0));
 }
 
 #[test]
 fn no_memory_and_too_little_memory_are_none() {
-    for machine in [Machine::new(slice::from_ref(&(3..4))), Machine::with_pages(1)] {
+    for machine in [
+        Machine::new(slice::from_ref(&(3..4))),
+        Machine::with_pages(1),
+    ] {
         assert_eq!(machine.frames.alloc_frame(), None);
         assert_eq!(machine.frames.stats().total, 0);
     }
@@ -160,7 +177,11 @@ fn sixty_four_gibibytes_in_pieces_cost_only_descriptors() {
     let mut spans = Vec::new();
     let (mut frame, mut first) = (256, 0);
     for size in sizes {
-        spans.push(Span { frame, first, length: size as u32 });
+        spans.push(Span {
+            frame,
+            first,
+            length: size as u32,
+        });
         frame += size + 5 * GIB + 3;
         first += size as u32;
     }
@@ -181,7 +202,11 @@ fn sixty_four_gibibytes_in_pieces_cost_only_descriptors() {
         assert!(map.phys_of(index).is_multiple_of(1 << 30));
         blocks.push(index);
     }
-    assert!(blocks.len() >= 61, "each piece loses less than a block at its ends: {}", blocks.len());
+    assert!(
+        blocks.len() >= 61,
+        "each piece loses less than a block at its ends: {}",
+        blocks.len()
+    );
     let small = buddy.allocate(&map, 1, 0).unwrap();
     for index in blocks.into_iter().chain([small]) {
         buddy.release(&map, index, 0).unwrap();

@@ -32,7 +32,10 @@ impl Machine {
     fn assert_all_is_back(&self) {
         self.heap.drain();
         let stats = self.heap.stats();
-        assert_eq!((stats.live_objects(), stats.live_bytes(), stats.pages), (0, 0, 0));
+        assert_eq!(
+            (stats.live_objects(), stats.live_bytes(), stats.pages),
+            (0, 0, 0)
+        );
         let frames = self.frames.stats();
         assert_eq!(frames.free, frames.total);
     }
@@ -44,16 +47,28 @@ fn an_object_costs_exactly_its_class() {
     for class in Class::all() {
         let slabs = 10;
         let count = slabs * class.slab_capacity();
-        let blocks: BTreeSet<_> = (0..count).map(|_| machine.alloc(layout(class.size())).addr()).collect();
+        let blocks: BTreeSet<_> = (0..count)
+            .map(|_| machine.alloc(layout(class.size())).addr())
+            .collect();
         assert_eq!(blocks.len(), count);
         let stats = machine.heap.stats().classes[class.index()];
         assert_eq!((stats.size, stats.live), (class.size(), count));
         // What the cache fetched ahead may need one more slab.
-        assert!(stats.pages >> class.slab_order() <= slabs + 1, "{class:?}: {stats:?}");
-        let spread = blocks.iter().zip(blocks.iter().skip(1)).map(|(a, b)| b - a).min();
+        assert!(
+            stats.pages >> class.slab_order() <= slabs + 1,
+            "{class:?}: {stats:?}"
+        );
+        let spread = blocks
+            .iter()
+            .zip(blocks.iter().skip(1))
+            .map(|(a, b)| b - a)
+            .min();
         assert_eq!(spread, Some(class.size()), "side by side, without headers");
         for block in blocks {
-            machine.free(std::ptr::with_exposed_provenance_mut(block), layout(class.size()));
+            machine.free(
+                std::ptr::with_exposed_provenance_mut(block),
+                layout(class.size()),
+            );
         }
     }
     machine.assert_all_is_back();
@@ -62,12 +77,23 @@ fn an_object_costs_exactly_its_class() {
 #[test]
 fn large_blocks_cost_their_pages_and_no_more() {
     let machine = Machine::with_pages(64);
-    for (size, align, pages) in [(2049, 8, 1), (4096, 8, 1), (4097, 8, 2), (5 * 4096, 8, 5), (8, 4096, 1), (100, 16384, 1)] {
+    for (size, align, pages) in [
+        (2049, 8, 1),
+        (4096, 8, 1),
+        (4097, 8, 2),
+        (5 * 4096, 8, 5),
+        (8, 4096, 1),
+        (100, 16384, 1),
+    ] {
         let layout = Layout::from_size_align(size, align).unwrap();
         let block = machine.alloc(layout);
         assert!(block.addr().is_multiple_of(align) && !block.is_null());
         let stats = machine.heap.stats();
-        assert_eq!((stats.large, stats.large_pages, stats.pages), (1, pages, pages), "{size} aligned to {align}");
+        assert_eq!(
+            (stats.large, stats.large_pages, stats.pages),
+            (1, pages, pages),
+            "{size} aligned to {align}"
+        );
         machine.free(block, layout);
     }
     machine.assert_all_is_back();
@@ -135,7 +161,10 @@ fn out_of_memory_is_null_and_passes() {
         }
         let bytes = blocks.len() * Class::of(size, 8).map_or(size, Class::size);
         let all = machine.frames.stats().total * PAGE as usize;
-        assert!(bytes > all * 7 / 10, "{bytes} of {all} bytes could be used for blocks of {size}");
+        assert!(
+            bytes > all * 7 / 10,
+            "{bytes} of {all} bytes could be used for blocks of {size}"
+        );
         for block in blocks {
             machine.free(block, layout(size));
         }
@@ -151,14 +180,20 @@ fn memory_that_caches_hold_is_found_when_there_is_no_other() {
     for size in SIZES {
         let blocks: Vec<_> = (0..20).map(|_| machine.alloc(layout(size))).collect();
         assert!(blocks.iter().all(|block| !block.is_null()));
-        blocks.into_iter().for_each(|block| machine.free(block, layout(size)));
+        blocks
+            .into_iter()
+            .for_each(|block| machine.free(block, layout(size)));
     }
     let free = machine.frames.stats().free;
     assert!(free < machine.frames.stats().total, "something is cached");
-    let blocks: Vec<_> = (0..machine.frames.stats().total).map(|_| machine.alloc(layout(4096))).collect();
+    let blocks: Vec<_> = (0..machine.frames.stats().total)
+        .map(|_| machine.alloc(layout(4096)))
+        .collect();
     assert!(blocks.iter().all(|block| !block.is_null()));
     assert!(machine.alloc(layout(16)).is_null());
-    blocks.into_iter().for_each(|block| machine.free(block, layout(4096)));
+    blocks
+        .into_iter()
+        .for_each(|block| machine.free(block, layout(4096)));
     machine.assert_all_is_back();
 }
 
@@ -191,9 +226,17 @@ fn statistics_read_as_a_table() {
     let blocks: Vec<_> = (0..3).map(|_| machine.alloc(layout(100))).collect();
     let large = machine.alloc(layout(5000));
     let text = crate::mem::Stats::of(machine.frames, machine.heap).to_string();
-    assert!(text.contains("8528 bytes in 4 objects; 12 KiB of frames, at most 12 KiB so far"), "{text}");
-    assert!(text.contains("     112         3        29     4            2          1"), "{text}");
-    blocks.into_iter().for_each(|block| machine.free(block, layout(100)));
+    assert!(
+        text.contains("8528 bytes in 4 objects; 12 KiB of frames, at most 12 KiB so far"),
+        "{text}"
+    );
+    assert!(
+        text.contains("     112         3        29     4            2          1"),
+        "{text}"
+    );
+    blocks
+        .into_iter()
+        .for_each(|block| machine.free(block, layout(100)));
     machine.free(large, layout(5000));
     machine.assert_all_is_back();
 }
@@ -256,7 +299,10 @@ fn allocating_in_an_interrupt_handler_is_named() {
         });
     });
     let problem = result.expect_err("it panics");
-    assert_eq!(problem.downcast_ref::<&str>(), Some(&"allocation in an interrupt handler"));
+    assert_eq!(
+        problem.downcast_ref::<&str>(),
+        Some(&"allocation in an interrupt handler")
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -272,8 +318,12 @@ fn sizes() -> impl Strategy<Value = usize> {
 }
 
 fn heap_steps() -> impl Strategy<Value = Vec<Step>> {
-    let layouts = (sizes(), prop_oneof![6 => Just(3), 2 => 4..8u32, 1 => 8..14u32]);
-    let layouts = layouts.prop_map(|(size, shift)| Layout::from_size_align(size, 1 << shift).unwrap());
+    let layouts = (
+        sizes(),
+        prop_oneof![6 => Just(3), 2 => 4..8u32, 1 => 8..14u32],
+    );
+    let layouts =
+        layouts.prop_map(|(size, shift)| Layout::from_size_align(size, 1 << shift).unwrap());
     let step = prop_oneof![
         50 => layouts.prop_map(Step::Allocate),
         40 => any::<prop::sample::Index>().prop_map(Step::Free),
@@ -350,7 +400,13 @@ fn a_million_operations_on_four_cores_lose_corrupt_and_leak_nothing() {
     let pages = hal::sync::Lock::new(Vec::new());
     bring_up::start(4, |core| {
         for round in 0..ROUNDS {
-            shelf.work(machine.heap, (round * 4 + core) as u64, 1_000_000 / ROUNDS / 4).unwrap();
+            shelf
+                .work(
+                    machine.heap,
+                    (round * 4 + core) as u64,
+                    1_000_000 / ROUNDS / 4,
+                )
+                .unwrap();
             barrier.wait();
             if core == 0 {
                 pages.lock().push(machine.heap.stats().pages);
@@ -366,7 +422,10 @@ fn a_million_operations_on_four_cores_lose_corrupt_and_leak_nothing() {
     machine.assert_all_is_back();
     let pages = pages.into_inner();
     let (early, late) = pages.split_at(ROUNDS / 2);
-    assert!(late.iter().max() <= early.iter().max().map(|most| 2 * most).as_ref(), "the heap grows: {pages:?}");
+    assert!(
+        late.iter().max() <= early.iter().max().map(|most| 2 * most).as_ref(),
+        "the heap grows: {pages:?}"
+    );
     let (hits, misses) = machine.heap.stats().hits_and_misses();
     assert!(hits > 4 * misses, "{hits} hits, {misses} misses");
 }
@@ -375,23 +434,38 @@ fn a_million_operations_on_four_cores_lose_corrupt_and_leak_nothing() {
 fn what_one_core_allocates_and_another_frees_does_not_pile_up() {
     let machine = Machine::with_pages(1024);
     let (sender, receiver) = mpsc::sync_channel(100);
-    let (sender, receiver) = (std::sync::Mutex::new(Some(sender)), std::sync::Mutex::new(receiver));
+    let (sender, receiver) = (
+        std::sync::Mutex::new(Some(sender)),
+        std::sync::Mutex::new(receiver),
+    );
     bring_up::start(2, |core| {
         if core == 0 {
             let sender = sender.lock().unwrap().take().unwrap();
             for turn in 0..100_000 {
                 let layout = layout([16, 128, 1024][turn % 3]);
-                sender.send(stress::make(machine.heap, layout).unwrap().expose_provenance()).unwrap();
+                sender
+                    .send(
+                        stress::make(machine.heap, layout)
+                            .unwrap()
+                            .expose_provenance(),
+                    )
+                    .unwrap();
             }
         } else {
             for block in receiver.lock().unwrap().iter() {
                 // SAFETY: the other core made it, and sent it here only.
-                unsafe { stress::destroy(machine.heap, std::ptr::with_exposed_provenance_mut(block)).unwrap() };
+                unsafe {
+                    stress::destroy(machine.heap, std::ptr::with_exposed_provenance_mut(block))
+                        .unwrap()
+                };
             }
         }
         machine.heap.drain();
     });
     let most = machine.heap.stats().peak_pages;
-    assert!(most < 100, "{most} pages for never more than 200 blocks in use");
+    assert!(
+        most < 100,
+        "{most} pages for never more than 200 blocks in use"
+    );
     machine.assert_all_is_back();
 }
