@@ -281,11 +281,8 @@ fn a_context_knows_its_stack() {
     // SAFETY: it does not run.
     let frame = unsafe { block.as_ref().frame() };
     // SAFETY: it does not run.
-    assert!(
-        unsafe { block.as_ref() }
-            .stack()
-            .contains(frame.stack_pointer())
-    );
+    let stack = unsafe { block.as_ref() }.stack();
+    assert!(stack.contains(frame.stack_pointer()));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn a_test_that_panics_while_a_timer_ticks() {
 #[kernel_test]
 fn a_test_that_faults_in_an_interrupt_with_a_damaged_stack() {
     // The report walks the stack, meets the damage, and must survive that: a trap in a trap in a trap.
-    kernel::upcalls::set_timer_hook(Some(|| hal::probe::fault_with_damaged_stack()));
+    kernel::upcalls::set_timer_hook(Some(hal::probe::fault_with_damaged_stack));
     hal::clock::arm(0);
     loop {
         hal::pause();

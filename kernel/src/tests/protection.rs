@@ -96,19 +96,18 @@ fn constants_cannot_be_written_and_data_cannot_be_run() {
     let data = DATA.as_ptr() as usize;
     // SAFETY: if it were executable, the zeros there would fault and be reported.
     assert!(unsafe { probe::call(data) }.is_err());
-    // SAFETY: as above, for the heap's memory, the stack and a constant.
-    let others = [
-        layout::phys_to_virt(mem::alloc_frame().expect("memory")),
+    // And so for the heap's memory, the stack and a constant.
+    let frame = mem::alloc_frame().expect("memory");
+    for address in [
+        layout::phys_to_virt(frame),
         &raw const data as usize,
         constant,
-    ];
-    for address in others {
-        // SAFETY: as above.
-        assert!(
-            unsafe { probe::call(address) }.is_err(),
-            "{address:#x} can be run"
-        );
+    ] {
+        // SAFETY: if it were executable, what is there would fault and be reported.
+        let result = unsafe { probe::call(address) };
+        assert!(result.is_err(), "{address:#x} can be run");
     }
+    mem::frames().free(frame);
 }
 
 #[kernel_test]
