@@ -31,4 +31,4 @@ pub mod tour;
 pub mod upcalls;
 
 #[cfg(target_os = "none")]
-pub use start::{Machine, start};
+pub use start::{Machine, boot_info, start};

@@ -12,6 +12,7 @@ use hal::{
     stack::{self, Bounds},
 };
 use log::{info, warn};
+use spin::Once;
 
 /// Stack of a core's idle loop, and of the jobs it runs.
 const CORE_STACK: usize = 64 * 1024;
@@ -32,8 +33,16 @@ pub struct Machine {
     boot_ticks: u64,
 }
 
+static INFO: Once<&'static BootInfo> = Once::new();
+
+/// What boot found, for drivers and whoever else looks for devices.
+pub fn boot_info() -> &'static BootInfo {
+    INFO.get().expect("the machine is being brought up")
+}
+
 /// Brings the machine up: memory, traps, the other cores, the clock.
 pub fn start(info: &'static BootInfo) -> Machine {
+    INFO.call_once(|| info);
     let options = info.options(&mut |_| {});
     console::init(info.platform.uart, options.log);
     upcalls::register();

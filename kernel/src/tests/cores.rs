@@ -2,7 +2,7 @@
 
 use crate::{cores::on_all, upcalls::counts};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use hal::{cores, irq, preempt, sync::Lock};
+use hal::{cores, irq, sync::Lock};
 use testing::kernel_test;
 
 fn kicks(core: usize) -> u64 {
@@ -119,38 +119,4 @@ fn a_lock_lets_in_one_core_at_a_time() {
     let expected = ROUNDS * cores::online().len();
     assert_eq!(*COUNT.lock(), (expected, expected));
     assert!(irq::are_enabled());
-}
-
-#[kernel_test]
-fn a_held_lock_is_not_taken_by_a_try() {
-    static VALUE: Lock<u32> = Lock::new(0);
-    let held = VALUE.lock();
-    assert!(VALUE.try_lock().is_none());
-    drop(held);
-    assert!(VALUE.try_lock().is_some());
-    assert!(irq::are_enabled());
-}
-
-#[kernel_test]
-fn masks_may_be_dropped_in_any_order() {
-    let first = irq::mask();
-    let second = irq::mask();
-    drop(first);
-    assert!(!irq::are_enabled(), "one is left");
-    let third = irq::mask();
-    drop(second);
-    assert!(!irq::are_enabled(), "one is left");
-    drop(third);
-    assert!(irq::are_enabled());
-}
-
-#[kernel_test]
-fn guards_are_counted() {
-    assert!(preempt::is_allowed());
-    let first = preempt::guard();
-    let second = preempt::guard();
-    drop(first);
-    assert!(!preempt::is_allowed());
-    drop(second);
-    assert!(preempt::is_allowed());
 }

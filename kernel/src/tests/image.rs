@@ -1,6 +1,7 @@
 //! Command line, symbols, the boot's own report.
 
 use crate::symbols;
+use boot::Firmware;
 use hal::backtrace;
 use testing::kernel_test;
 
@@ -47,4 +48,32 @@ fn a_damaged_stack_does_not_stop_a_backtrace() {
     ring[0] = ring.as_ptr() as u64;
     backtrace::walk(0x1234, ring.as_ptr() as usize, |_| shown += 1);
     assert_eq!(shown, 4);
+}
+
+#[kernel_test]
+fn what_the_firmware_left_can_be_looked_into() {
+    let info = crate::boot_info();
+    match (info.firmware, info.device_tree()) {
+        (Firmware::DeviceTree(_, length), Some(tree)) => {
+            assert_eq!(tree.len(), length);
+            let header = tree[..8].try_into().expect("it has a header");
+            assert_eq!(boot::devicetree::length(header), Some(length));
+        }
+        (Firmware::Acpi(pointer), None) => assert_ne!(pointer, 0),
+        (Firmware::Nothing, None) => {}
+        (firmware, tree) => panic!("{firmware:?}, but a tree: {}", tree.is_some()),
+    }
+}
+
+#[kernel_test]
+fn no_core_and_no_memory_is_counted_twice() {
+    let info = crate::boot_info();
+    let ids = info.cores.ids();
+    for (i, id) in ids.iter().enumerate() {
+        assert!(!ids[..i].contains(id), "core {id:#x} is listed twice");
+    }
+    for pair in info.memory.regions().windows(2) {
+        assert!(pair[0].end <= pair[1].start, "{pair:x?} overlap");
+    }
+    assert!(info.memory.usable_bytes() > 64 << 20);
 }

@@ -1,1 +1,0 @@
-//! Tests of hal in the image.
