@@ -180,7 +180,14 @@ impl Slabs {
             {
                 chain.push(object);
             }
-            if usize::from(page.used.load(Relaxed)) == class.slab_capacity() {
+            let is_full = usize::from(page.used.load(Relaxed)) == class.slab_capacity();
+            // One that has nothing though it is not full was written to by a stranger: leaving it in
+            // the list would mean looking at it for ever.
+            debug_assert!(
+                is_full || chain.count == wanted,
+                "a slab of {class:?} is damaged"
+            );
+            if is_full || chain.count < wanted {
                 self.partial.remove(map, index);
             }
         }
