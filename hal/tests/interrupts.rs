@@ -131,6 +131,35 @@ fn no_kick_is_missed_however_close_to_falling_asleep() {
 }
 
 #[test]
+fn no_kick_is_missed_by_one_that_falls_asleep_as_it_comes() {
+    const ROUNDS: usize = 50_000;
+    let ball = AtomicUsize::new(0);
+    machine(2, |core| {
+        irq::enable_each_core();
+        for round in 0..ROUNDS {
+            if core == 1 {
+                ball.store(2 * round + 1, Release);
+                wait_until(|| ball.load(Acquire) == 2 * round + 2);
+                continue;
+            }
+            // Awake and as fast as it gets, then a little later in each round than in the last.
+            let mut looks = 0;
+            while ball.load(Acquire) != 2 * round + 1 {
+                looks += 1;
+                if looks % 10_000 == 0 {
+                    hal::pause();
+                }
+            }
+            for _ in 0..round % 100 {
+                std::hint::spin_loop();
+            }
+            ball.store(2 * round + 2, Release);
+            cores::kick(1);
+        }
+    });
+}
+
+#[test]
 fn a_kick_while_masked_waits_for_the_unmask_and_comes_once() {
     let step = AtomicUsize::new(0);
     machine(2, |core| {
