@@ -13,6 +13,7 @@
 //! cache half changed. With debug assertions that is a panic.
 
 use super::{
+    caches::Caches,
     classes::{CLASSES, Class},
     frames::Frames,
     slabs::{self, Slabs},
@@ -20,7 +21,7 @@ use super::{
 use core::{
     alloc::{GlobalAlloc, Layout},
     ptr::{NonNull, null_mut},
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*},
 };
 use hal::{
     cores::{self, MAX_CORES},
@@ -29,24 +30,6 @@ use hal::{
     preempt,
     sync::Lock,
 };
-
-/// The caches of one core: for each class a list of free objects. Written by
-/// that core only, under a guard; read by anyone who asks for statistics.
-///
-/// Apart from the words of other cores; and a power of two in size, an array
-/// for each field, so that finding a word takes one shift.
-#[repr(C, align(1024))]
-pub(super) struct Caches {
-    /// The first object; null: none.
-    first: [AtomicPtr<u8>; CLASSES],
-    /// How many more fit. 0 until the cache is set up, so that a new heap is all zeros.
-    room: [AtomicU32; CLASSES],
-    /// Allocations from the cache.
-    pub(super) hits: [AtomicU64; CLASSES],
-    /// Allocations that found the cache empty.
-    pub(super) misses: [AtomicU64; CLASSES],
-    is_set_up: [AtomicBool; CLASSES],
-}
 
 /// The slabs of a class, apart from the words of others: two cache lines,
 /// because they are fetched in pairs.
@@ -133,7 +116,7 @@ impl Heap {
     #[inline(never)]
     fn refill(&self, class: Class, _guard: preempt::Guard) -> *mut u8 {
         let caches = self.here();
-        count(&caches.misses[class.index()]);
+        caches.count_miss(class);
         let Some(frames) = self.frames() else {
             return null_mut();
         };
@@ -160,27 +143,7 @@ impl Heap {
 
     /// Returns all but the newest `keep` objects of this core's cache to their slabs.
     fn flush(&self, class: Class, caches: &Caches, frames: &Frames, keep: u32) {
-        let count = caches.count(class);
-        let first = caches.first[class.index()].load(Relaxed);
-        let Some(first) = NonNull::new(first).filter(|_| count > keep) else {
-            caches.set(class, first, count);
-            return;
-        };
-        let mut rest = first.as_ptr();
-        if keep > 0 {
-            let mut last = first;
-            for _ in 1..keep {
-                // SAFETY: the cache's objects are free, and there are more than `keep` of them.
-                last = unsafe { NonNull::new_unchecked(slabs::next(last)) };
-            }
-            // SAFETY: as above.
-            unsafe {
-                rest = slabs::next(last);
-                slabs::set_next(last, null_mut());
-            }
-        }
-        let kept = if keep > 0 { first.as_ptr() } else { null_mut() };
-        caches.set(class, kept, keep);
+        let mut rest = caches.cut(class, keep);
         let mut slabs = self.shared[class.index()].0.lock();
         let before = slabs.count;
         while let Some(object) = NonNull::new(rest) {
@@ -245,70 +208,6 @@ impl Heap {
     }
 }
 
-impl Caches {
-    const fn new() -> Self {
-        Self {
-            first: [const { AtomicPtr::new(null_mut()) }; CLASSES],
-            room: [const { AtomicU32::new(0) }; CLASSES],
-            hits: [const { AtomicU64::new(0) }; CLASSES],
-            misses: [const { AtomicU64::new(0) }; CLASSES],
-            is_set_up: [const { AtomicBool::new(false) }; CLASSES],
-        }
-    }
-
-    /// The class's element of one of the arrays.
-    #[inline]
-    fn of<T>(array: &[T; CLASSES], class: Class) -> &T {
-        // SAFETY: the number of a class is below `CLASSES`.
-        unsafe { array.get_unchecked(class.index()) }
-    }
-
-    /// Takes the newest object of a class.
-    #[inline]
-    fn pop(&self, class: Class) -> Option<NonNull<u8>> {
-        let first = Self::of(&self.first, class);
-        let object = NonNull::new(first.load(Relaxed))?;
-        // SAFETY: the cache's objects are free, and only this core, under a guard, touches them.
-        first.store(unsafe { slabs::next(object) }, Relaxed);
-        let room = Self::of(&self.room, class);
-        room.store(room.load(Relaxed) + 1, Relaxed);
-        count(Self::of(&self.hits, class));
-        Some(object)
-    }
-
-    /// Puts an object of a class in, if there is room.
-    #[inline]
-    fn push(&self, class: Class, object: NonNull<u8>) -> bool {
-        let room = Self::of(&self.room, class);
-        let left = room.load(Relaxed);
-        if left == 0 {
-            return false;
-        }
-        room.store(left - 1, Relaxed);
-        let first = Self::of(&self.first, class);
-        // SAFETY: the object was just freed, and only this core, under a guard, touches it.
-        unsafe { slabs::set_next(object, first.load(Relaxed)) };
-        first.store(object.as_ptr(), Relaxed);
-        true
-    }
-
-    /// Makes the `count` objects from `first` on the content of a class's cache.
-    fn set(&self, class: Class, first: *mut u8, count: u32) {
-        Self::of(&self.first, class).store(first, Relaxed);
-        Self::of(&self.room, class).store(class.cache_limit() - count, Relaxed);
-        Self::of(&self.is_set_up, class).store(true, Relaxed);
-    }
-
-    /// How many objects of a class there are.
-    pub(super) fn count(&self, class: Class) -> u32 {
-        if Self::of(&self.is_set_up, class).load(Relaxed) {
-            class.cache_limit() - Self::of(&self.room, class).load(Relaxed)
-        } else {
-            0
-        }
-    }
-}
-
 impl Counters {
     fn gained(&self, pages: usize) {
         let now = self.pages.fetch_add(pages, Relaxed) + pages;
@@ -320,12 +219,6 @@ impl Counters {
             self.pages.fetch_sub(pages, Relaxed);
         }
     }
-}
-
-/// Counts up a number that only this core writes.
-#[inline]
-fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
 /// Looks whether the object is as it was left when it was freed.

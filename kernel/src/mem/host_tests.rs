@@ -1,12 +1,13 @@
 //! Tests of memory on the host: the same code over a buffer that plays the
 //! physical memory, and threads that play cores.
 
+mod cores;
 mod frames;
 mod heap;
 
 use super::{Frames, Heap};
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
+    alloc::{GlobalAlloc, Layout, alloc_zeroed, dealloc},
     ops::Range,
     slice,
 };
@@ -70,3 +71,31 @@ impl Drop for Machine {
 
 // SAFETY: the pointer is only used to free the memory at the end.
 unsafe impl Sync for Machine {}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).unwrap()
+}
+
+impl Machine {
+    fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: no test asks for 0 bytes.
+        unsafe { self.heap.alloc(layout) }
+    }
+
+    fn free(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: tests give back what they got, but for those that show what happens if not.
+        unsafe { self.heap.dealloc(block, layout) }
+    }
+
+    /// Nothing is in use, and with this core's caches drained no page is either.
+    fn assert_all_is_back(&self) {
+        self.heap.drain();
+        let stats = self.heap.stats();
+        assert_eq!(
+            (stats.live_objects(), stats.live_bytes(), stats.pages),
+            (0, 0, 0)
+        );
+        let frames = self.frames.stats();
+        assert_eq!(frames.free, frames.total);
+    }
+}

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `frames` | physical memory in whole pages |
 //! | `buddy`, `pages` | how those are found and described |
-//! | `heap` | the global allocator: a cache per core over shared slabs |
-//! | `classes`, `slabs` | its sizes, and where their objects come from |
+//! | `heap` | the global allocator |
+//! | `classes`, `caches`, `slabs` | its sizes, what each core keeps at hand, and where that comes from |
 //! | `stats` | how much is used, and by what |
 //!
 //! All of it is portable and is given its memory, so the same code is tested
 //! on the host over an ordinary buffer.
 
 mod buddy;
+mod caches;
 mod classes;
 mod frames;
 mod heap;
