@@ -99,13 +99,15 @@ check: ## formatting and clippy, for the host and both instruction sets
 	for arch in x86_64 aarch64; do for features in '' '--features kernel-test'; do \
 		tools/image-cargo clippy --arch $$arch -p spindle-kernel --profile image $$features -- -D warnings || exit; \
 	done; done
+	echo "check: formatting and clippy found nothing, on the host and both instruction sets"
 
 doc: ## the documentation of every crate, under target/
 	tools/setup image
-	$(host) cargo doc --workspace --exclude spindle-kernel --no-deps
+	$(host) RUSTDOCFLAGS='-D warnings' cargo doc -q --workspace --exclude spindle-kernel --no-deps
 	for arch in x86_64 aarch64; do \
-		tools/image-cargo doc --arch $$arch --profile image --no-deps -p spindle-kernel -p spindle-hal -p spindle-boot -p spindle-drivers || exit; \
+		RUSTDOCFLAGS='-D warnings' tools/image-cargo doc --arch $$arch --profile image --no-deps -p spindle-kernel -p spindle-hal -p spindle-boot -p spindle-drivers || exit; \
 	done
+	echo "doc: target/doc/ (host), target/image/*/doc/ (images)"
 
 clean: ## remove all that was built
 	rm -rf target

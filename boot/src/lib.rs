@@ -4,7 +4,7 @@
 //! tables; then Rust reads what the firmware left (a PVH or multiboot2 block,
 //! a device tree, or nothing), makes the final page tables and switches to
 //! them, and only then anything is shared: one [`BootInfo`], whatever the
-//! firmware was, goes to the image's `main`, which [releases](release_cores)
+//! firmware was, goes to the image's `main`, which releases (`release_cores`)
 //! the other cores when it has stacks for them.
 //!
 //! | | |

@@ -17,17 +17,61 @@ pub enum Serial {
 }
 
 /// The eight ports of a 16550.
-pub struct Ports(u16);
+pub struct Ports {
+    first: u16,
+    /// What was typed before the port was set up, which setting it up would throw away.
+    early: [u8; 16],
+    early_count: usize,
+    /// How many of those were handed on; `None` while the port is being set up.
+    early_taken: Option<usize>,
+    /// Whether the last look at the line status saw a byte.
+    has_byte: bool,
+}
+
+/// Data, and line status with its bit for "there is data".
+const DATA: u8 = 0;
+const LINE_STATUS: u8 = 5;
+const DATA_READY: u8 = 1;
+
+impl Ports {
+    fn new(first: u16) -> Self {
+        Self {
+            first,
+            early: [0; 16],
+            early_count: 0,
+            early_taken: None,
+            has_byte: false,
+        }
+    }
+
+    fn take_early(&mut self) -> Option<u8> {
+        let taken = self.early_taken.as_mut()?;
+        let byte = self.early[..self.early_count].get(*taken)?;
+        *taken += 1;
+        Some(*byte)
+    }
+}
 
 impl Backend for Ports {
     unsafe fn read(&mut self, register: u8) -> u8 {
         // SAFETY: 1. the board's table says a 16550 is here; 2. the caller keeps `register` below 8.
-        unsafe { hal::io::read_port(self.0 + u16::from(register)) }
+        let value = unsafe { hal::io::read_port(self.first + u16::from(register)) };
+        if register == LINE_STATUS {
+            self.has_byte = value & DATA_READY != 0;
+        }
+        if register == DATA && self.has_byte && self.early_taken.is_none() {
+            if let Some(room) = self.early.get_mut(self.early_count) {
+                *room = value;
+                self.early_count += 1;
+            }
+            self.has_byte = false;
+        }
+        value
     }
 
     unsafe fn write(&mut self, register: u8, value: u8) {
         // SAFETY: as above.
-        unsafe { hal::io::write_port(self.0 + u16::from(register), value) }
+        unsafe { hal::io::write_port(self.first + u16::from(register), value) }
     }
 }
 
@@ -47,12 +91,13 @@ impl Serial {
         match uart {
             Uart::Ns16550 { port, .. } => {
                 // SAFETY: the board's table says a 16550 is here, and this is the only driver for it.
-                let mut serial = unsafe { Uart16550::new_with_backend(Ports(port)) };
+                let mut serial = unsafe { Uart16550::new_with_backend(Ports::new(port)) };
                 let config = Config {
                     baud_rate: BaudRate::Baud115200,
                     ..Config::DEFAULT
                 };
                 serial.init(config).ok()?;
+                serial.backend_mut().early_taken = Some(0);
                 Some(Self::Ns16550(serial))
             }
             Uart::Pl011 { registers, .. } => {
@@ -96,7 +141,10 @@ impl Serial {
     /// What has arrived, if anything: a byte, or word that one was lost or damaged.
     pub fn receive(&mut self) -> Option<Result<u8, Damaged>> {
         match self {
-            Self::Ns16550(serial) => serial.try_receive_byte().ok().map(Ok),
+            Self::Ns16550(serial) => {
+                let early = serial.backend_mut().take_early();
+                early.or_else(|| serial.try_receive_byte().ok()).map(Ok)
+            }
             Self::Pl011(serial) => serial.read_word().map_err(|_| Damaged).transpose(),
         }
     }
@@ -104,7 +152,15 @@ impl Serial {
     /// Asks for an interrupt when bytes arrive. Reading all of them makes it stop.
     pub fn interrupt_on_receive(&mut self) {
         match self {
-            Self::Ns16550(serial) => serial.enable_interrupts(IER::DATA_READY),
+            Self::Ns16550(serial) => {
+                serial.enable_interrupts(IER::DATA_READY);
+                if serial.ready_to_receive().is_err() {
+                    // Nothing is there: the read gives nothing, but tells QEMU, which held back what was
+                    // typed while there was no room for it, that there is room now.
+                    // SAFETY: a register of the port.
+                    unsafe { serial.backend_mut().read(DATA) };
+                }
+            }
             Self::Pl011(serial) => {
                 // By level, or when fewer have been waiting for a while.
                 serial.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);

@@ -2,7 +2,7 @@
 //!
 //! Both architectures keep, at the frame pointer, the caller's frame pointer
 //! and above it the return address. The stack may be damaged, so each word is
-//! read by [`probe`](crate::probe), which cannot fault.
+//! read by [`probe`], which cannot fault.
 
 use crate::probe;
 

@@ -11,6 +11,7 @@ const ROOM: usize = 120;
 struct Command {
     name: &'static str,
     help: &'static str,
+    takes_argument: bool,
     run: fn(&Machine, &str),
 }
 
@@ -18,36 +19,43 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "help",
         help: "this list",
+        takes_argument: false,
         run: help,
     },
     Command {
         name: "cores",
-        help: "each core, what it saw of interrupts, and a hello from it",
+        help: "each core: interrupts of its timer, from other cores and from devices; a hello",
+        takes_argument: false,
         run: cores,
     },
     Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
+        takes_argument: false,
         run: memory,
     },
     Command {
         name: "log",
-        help: "log off|error|warn|info|debug|trace: what is shown",
+        help: "log [off|error|warn|info|debug|trace]: what is shown",
+        takes_argument: true,
         run: log,
     },
     Command {
         name: "panic",
         help: "panic [text]: stop all cores and show where each was",
+        takes_argument: true,
         run: panic,
     },
     Command {
         name: "reboot",
         help: "start again",
+        takes_argument: false,
         run: |_, _| power::restart(),
     },
     Command {
         name: "poweroff",
         help: "switch the machine off",
+        takes_argument: false,
         run: |_, _| power::exit(power::Status::Success),
     },
 ];
@@ -70,39 +78,64 @@ pub fn execute(machine: &Machine, line: &str) {
         return;
     }
     let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
+    let argument = argument.trim();
     match COMMANDS.iter().find(|command| command.name == name) {
-        Some(command) => (command.run)(machine, argument.trim()),
+        Some(command) if !command.takes_argument && !argument.is_empty() => {
+            println!("  `{name}` takes no argument");
+        }
+        Some(command) => (command.run)(machine, argument),
         None => println!("`{name}` is no command: type `help` for those there are"),
     }
 }
 
-/// Reads a line, with the editing that everyone expects: backspace, Ctrl-U, Ctrl-C.
+/// Reads a line, with the editing that everyone expects: backspace, Ctrl-W, Ctrl-U, Ctrl-C.
 fn read_line(buffer: &mut [u8; ROOM]) -> &str {
     let mut length = 0;
+    let rub_out = |length: &mut usize| {
+        *length -= 1;
+        print!("\x08 \x08");
+    };
     loop {
         match console::read_byte() {
             b'\r' | b'\n' => {
                 println!();
                 return core::str::from_utf8(&buffer[..length]).unwrap_or("");
             }
-            8 | 127 if length > 0 => {
-                length -= 1;
-                print!("\x08 \x08");
-            }
+            8 | 127 if length > 0 => rub_out(&mut length),
             // Ctrl-C and Ctrl-U: forget the line.
             3 | 21 => {
-                for _ in 0..length {
-                    print!("\x08 \x08");
+                while length > 0 {
+                    rub_out(&mut length);
                 }
-                length = 0;
             }
+            // Ctrl-W: forget a word.
+            23 => {
+                while length > 0 && buffer[length - 1] == b' ' {
+                    rub_out(&mut length);
+                }
+                while length > 0 && buffer[length - 1] != b' ' {
+                    rub_out(&mut length);
+                }
+            }
+            ESCAPE => skip_escape(),
             byte @ b' '..=b'~' if length < ROOM => {
                 buffer[length] = byte;
                 length += 1;
                 print!("{}", byte as char);
             }
+            // No room, or nothing to rub out: a bell.
+            b' '..=b'~' | 8 | 127 => print!("\x07"),
             _ => {}
         }
+    }
+}
+
+const ESCAPE: u8 = 27;
+
+/// Takes the rest of what a cursor or function key sends.
+fn skip_escape() {
+    if matches!(console::read_byte(), b'[' | b'O') {
+        while !matches!(console::read_byte(), b'@'..=b'~') {}
     }
 }
 
@@ -113,11 +146,11 @@ fn help(_: &Machine, _: &str) {
 }
 
 fn cores(machine: &Machine, _: &str) {
-    println!("  core  hardware  timers   kicks   lines");
+    println!("  core  hardware  timers   kicks  devices");
     for core in hal::cores::online().iter() {
         let counts = upcalls::counts(core);
         println!(
-            "  {core:4}  {:#8x}  {:6}  {:6}  {:6}",
+            "  {core:4}  {:#8x}  {:6}  {:6}  {:7}",
             machine.info.cores.ids()[core],
             counts.timers.load(Relaxed),
             counts.kicks.load(Relaxed),
@@ -148,12 +181,16 @@ fn memory(machine: &Machine, _: &str) {
 }
 
 fn log(_: &Machine, argument: &str) {
-    match Level::parse(argument) {
-        Some(level) => {
+    match (argument, Level::parse(argument)) {
+        (_, Some(level)) => {
             console::set_level(level);
             println!("  log level is {argument} now");
         }
-        None => println!("  log off|error|warn|info|debug|trace"),
+        ("", None) => println!(
+            "  log level is {}",
+            log::max_level().as_str().to_ascii_lowercase()
+        ),
+        (_, None) => println!("  `{argument}` is no level: off, error, warn, info, debug or trace"),
     }
 }
 

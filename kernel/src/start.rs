@@ -1,6 +1,6 @@
 //! The order of the boot, once the image is entered.
 
-use crate::{console, cores, mem, upcalls};
+use crate::{console, cores, mem, symbols, upcalls};
 use boot::{BootInfo, CoreReport, CoreStacks, Outcome, command_line::Options};
 use hal::{
     bring_up::{self, TRAP_STACK_SIZE, TRAP_STACKS},
@@ -11,7 +11,7 @@ use hal::{
     paging,
     stack::{self, Bounds},
 };
-use log::{info, warn};
+use log::{debug, info, warn};
 use spin::Once;
 
 /// Stack of a core's idle loop, and of the jobs it runs.
@@ -131,6 +131,14 @@ impl Machine {
             map.usable().count(),
             (mem::frames().stats().free * PAGE) >> 20
         );
+        for region in map.regions() {
+            debug!(
+                "memory: {:#x}..{:#x} {:?}",
+                region.start, region.end, region.kind
+            );
+        }
+        debug!("firmware left {:x?}", info.firmware);
+        debug!("{} names for backtraces", symbols::count());
         if map.lost() > 0 {
             warn!(
                 "memory: {} KiB left out, the map has too many regions",

@@ -157,6 +157,7 @@ end
 
 break kernel_main
 continue
+echo \\n`cores` shows what every core is doing, `con` what the guest has printed; `continue` goes on.\\n
 ",
             console.display()
         );

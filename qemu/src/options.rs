@@ -121,6 +121,9 @@ impl Options {
     fn set_text(&mut self, name: &str, value: String) -> Result<()> {
         let number = |most: u64| match value.parse::<u64>() {
             Ok(number) if number <= most => Ok(number),
+            _ if name == "cores" => {
+                stop!("`{value}` is no number of cores: 1 to 64 on pc and virt, 1 to 4 on a Pi")
+            }
             _ => stop!("--{name} takes a number, not `{value}`"),
         };
         match name {
@@ -221,8 +224,9 @@ mod tests {
             ("", "what is to be done"),
             ("fly", "no command `fly`"),
             ("pack one", "usage: spindle-qemu pack"),
-            ("run --cores many", "takes a number, not `many`"),
-            ("run --cores -1", "takes a number"),
+            ("run --cores many", "`many` is no number of cores"),
+            ("run --cores -1", "no number of cores"),
+            ("run --limit soon", "takes a number, not `soon`"),
             ("run --gic 4", "takes 2 or 3"),
             ("run --board", "--board"),
             ("run stray", "stray"),

@@ -204,6 +204,9 @@ global_asm!(
     "br x8",
     ".type image_upper, @function",
     "image_upper:",
+    // Nobody called this: debuggers stop here.
+    ".cfi_startproc",
+    ".cfi_undefined x30",
     "msr spsel, #0",
     "ldr x0, =__boot_stack_high",
     "mov sp, x0",
@@ -215,6 +218,7 @@ global_asm!(
     "mov x2, x20",
     "mov x3, x21",
     "blr x8",
+    ".cfi_endproc",
     "9:",
     "wfe",
     "b 9b",
@@ -240,6 +244,9 @@ global_asm!(
     ".pushsection .text.secondary_upper, \"ax\"",
     ".type secondary_upper, @function",
     "secondary_upper:",
+    // Nobody called this: debuggers stop here.
+    ".cfi_startproc",
+    ".cfi_undefined x30",
     // The lower half is not used any more.
     "mrs x0, tcr_el1",
     "orr x0, x0, #(1 << 7)",
@@ -275,6 +282,7 @@ global_asm!(
     "ldr x8, ={secondary_main}",
     "blr x8",
     "brk #1",
+    ".cfi_endproc",
     ".size secondary_upper, . - secondary_upper",
     ".ltorg",
     ".popsection",

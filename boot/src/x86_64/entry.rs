@@ -113,9 +113,13 @@ global_asm!(
     "movw %ax, %fs",
     "movw %ax, %gs",
     // Up into the image's own addresses.
-    "movabsq $6f, %rax",
+    "movabsq $boot_upper, %rax",
     "jmp *%rax",
-    "6:",
+    ".type boot_upper, @function",
+    "boot_upper:",
+    // Nobody called this: debuggers stop here.
+    ".cfi_startproc",
+    ".cfi_undefined rip",
     "movabsq $__boot_stack_high, %rsp",
     "xorl %ebp, %ebp",
     // The upper halves are undefined after the change of mode.
@@ -125,6 +129,7 @@ global_asm!(
     "movq (%rax), %rdx",
     "call {main}",
     "ud2",
+    ".cfi_endproc",
 
     ".balign 8",
     "boot_gdt:",

@@ -175,6 +175,9 @@ global_asm!(
     ".pushsection .text.trampoline_upper, \"ax\"",
     ".type trampoline_upper, @function",
     "trampoline_upper:",
+    // Nobody called this: debuggers stop here.
+    ".cfi_startproc",
+    ".cfi_undefined rip",
     "xorl %eax, %eax",
     "movw %ax, %ds",
     "movw %ax, %es",
@@ -207,6 +210,7 @@ global_asm!(
     "xorl %ebp, %ebp",
     "call {main}",
     "ud2",
+    ".cfi_endproc",
     ".size trampoline_upper, . - trampoline_upper",
     ".popsection",
     hardware_id = const offset_of!(Slot, hardware_id),

@@ -43,7 +43,7 @@ impl Frames {
 
     /// Takes over the memory of `regions`: from the first byte to before the
     /// second, physical, cut to whole pages, in any order. What is beyond
-    /// [`MAX_REGIONS`] is left out. Frame 0 is never given out: as an address in a table
+    /// `MAX_REGIONS` is left out. Frame 0 is never given out: as an address in a table
     /// or a register, 0 means none.
     ///
     /// # Safety
