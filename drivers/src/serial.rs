@@ -20,13 +20,16 @@ pub enum Serial {
 pub struct Ports {
     first: u16,
     /// What was typed before the port was set up, which setting it up would throw away.
-    early: [u8; 16],
+    early: [u8; EARLY],
     early_count: usize,
     /// How many of those were handed on; `None` while the port is being set up.
     early_taken: Option<usize>,
     /// Whether the last look at the line status saw a byte.
     has_byte: bool,
 }
+
+/// Most bytes that are kept of that.
+const EARLY: usize = 64;
 
 /// Data, and line status with its bit for "there is data".
 const DATA: u8 = 0;
@@ -37,7 +40,7 @@ impl Ports {
     fn new(first: u16) -> Self {
         Self {
             first,
-            early: [0; 16],
+            early: [0; EARLY],
             early_count: 0,
             early_taken: None,
             has_byte: false,
@@ -96,6 +99,19 @@ impl Serial {
                     baud_rate: BaudRate::Baud115200,
                     ..Config::DEFAULT
                 };
+                // What was typed already is kept; setting up the FIFO would drop it. Each byte that is
+                // read makes room for the next, which may take a moment.
+                let mut looks = 0;
+                while looks < 100 && serial.backend_mut().early_count < EARLY {
+                    looks += 1;
+                    if serial.ready_to_receive().is_ok() {
+                        // SAFETY: a register of the port.
+                        unsafe { serial.backend_mut().read(DATA) };
+                        looks = 0;
+                    } else if serial.backend_mut().early_count == 0 {
+                        break;
+                    }
+                }
                 serial.init(config).ok()?;
                 serial.backend_mut().early_taken = Some(0);
                 Some(Self::Ns16550(serial))
