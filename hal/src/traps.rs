@@ -4,7 +4,9 @@
 //! interrupts; what they mean is for the kernel to say, through [`Upcalls`].
 
 use crate::{
-    context::{AfterSwitch, ContextBlock, Frame},
+    arch,
+    context::{self, AfterSwitch, ContextBlock, Frame},
+    flush,
     irq::Line,
 };
 use core::{
@@ -119,5 +121,31 @@ pub(crate) fn upcalls() -> &'static dyn Upcalls {
     match unsafe { registered.as_ref() } {
         Some(upcalls) => *upcalls,
         None => &Nobody,
+    }
+}
+
+/// The end of an interrupt that was saved in `frame`: a flush point, and then
+/// which frame to resume. On the trap stack, interrupts masked.
+#[cfg_attr(
+    not(target_os = "none"),
+    allow(dead_code, reason = "the host takes no traps")
+)]
+pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
+    flush::flush_point();
+    let interrupted = context::current();
+    // A frame of the core itself: a handler was interrupted, and is resumed.
+    if frame != interrupted.frame.get() {
+        return frame;
+    }
+    match upcalls().on_exit(interrupted) {
+        None => frame,
+        Some((next, after)) => {
+            // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
+            unsafe { arch::set_current(next) };
+            // The interrupted context is saved and this is the trap stack: nothing of it is in use.
+            (after.run)(after.argument);
+            // SAFETY: as above; a block lives as long as its context.
+            unsafe { next.as_ref() }.frame.get()
+        }
     }
 }

@@ -10,7 +10,7 @@
 use super::{Core, Frame, interrupts};
 use crate::{
     context::{self, ContextBlock},
-    flush, stop,
+    stop,
     traps::{self, Fault, FaultKind},
 };
 use core::{
@@ -237,23 +237,7 @@ extern "C" fn dispatch(frame: *mut Frame, kind: u64) -> *const Frame {
             );
         }
     }
-    flush::flush_point();
-    let interrupted = context::current();
-    // A frame of the core itself: a handler was interrupted, and is resumed.
-    if frame != interrupted.frame.get() {
-        return frame;
-    }
-    match traps::upcalls().on_exit(interrupted) {
-        None => frame,
-        Some((next, after)) => {
-            // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
-            unsafe { super::set_current(next) };
-            // The interrupted context is saved and this is the trap stack: nothing of it is in use.
-            (after.run)(after.argument);
-            // SAFETY: as above; a block lives as long as its context.
-            unsafe { next.as_ref() }.frame.get()
-        }
-    }
+    traps::leave(frame)
 }
 
 fn on_exception(frame: &mut Frame) -> *const Frame {

@@ -8,7 +8,7 @@
 
 use super::{Core, Frame, apic};
 use crate::{
-    context, flush,
+    context,
     irq::Line,
     layout::PAGE,
     stack::Bounds,
@@ -345,23 +345,7 @@ extern "C" fn dispatch(vector: u64, error: u64, frame: *mut Frame) -> *const Fra
             apic::end_of_interrupt();
         }
     }
-    flush::flush_point();
-    let interrupted = context::current();
-    // A frame of the core itself: a handler was interrupted, and is resumed.
-    if frame != interrupted.frame.get() {
-        return frame;
-    }
-    match traps::upcalls().on_exit(interrupted) {
-        None => frame,
-        Some((next, after)) => {
-            // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
-            unsafe { super::set_current(next) };
-            // The interrupted context is saved and this is the trap stack: nothing of it is in use.
-            (after.run)(after.argument);
-            // SAFETY: as above; a block lives as long as its context.
-            unsafe { next.as_ref() }.frame.get()
-        }
-    }
+    traps::leave(frame)
 }
 
 fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
