@@ -10,7 +10,7 @@ use core::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::*},
 };
 use hal::{
-    bring_up::{self, TRAP_STACKS},
+    bring_up::{self, TRAP_STACKS, Ticks},
     cores::{self, CoreSet, MAX_CORES},
     stack::Bounds,
 };
@@ -121,8 +121,12 @@ pub fn release_cores(
         slot.hardware_id.store(hardware_id(core), Release);
         waiting.0 |= 1 << core;
     }
+    if waiting.is_empty() {
+        return;
+    }
     let called = bring_up::counter();
-    arch::start_cores(waiting, &hardware_id, &mut |core, error| {
+    let ticks = Ticks::start();
+    arch::start_cores(waiting, &hardware_id, &ticks, &mut |core, error| {
         waiting = waiting.without(core);
         tell(core, Outcome::Refused(error));
     });
@@ -138,10 +142,8 @@ pub fn release_cores(
                 tell(core, Outcome::Up(ticks));
             }
         }
-        // Looking at the clock may be slow, and take from the cores that are waited for.
-        for _ in 0..100 {
-            hal::pause();
-        }
+        // Asleep, so as not to take from the cores that are waited for.
+        ticks.nap();
         if bring_up::boot_micros() - start > PATIENCE_MICROS {
             for core in waiting.iter() {
                 // It may arrive at this very moment; then the next turn finds it up.

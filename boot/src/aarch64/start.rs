@@ -4,7 +4,7 @@ use super::image_offset;
 use crate::{devicetree::Start, space};
 use core::arch::asm;
 use hal::{
-    bring_up,
+    bring_up::{self, Ticks},
     cores::{CoreSet, MAX_CORES},
     layout,
     paging::{Access, Space},
@@ -51,6 +51,7 @@ pub fn prepare(start: Start, release: [u64; MAX_CORES]) {
 pub fn start_cores(
     cores: CoreSet,
     hardware_id: &dyn Fn(usize) -> u64,
+    _ticks: &Ticks,
     refused: &mut dyn FnMut(usize, i64),
 ) {
     let (start, release) = METHOD.get().expect("prepare came first");

@@ -16,7 +16,7 @@ use core::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use hal::{
-    bring_up,
+    bring_up::{self, Ticks},
     cores::CoreSet,
     layout::{self, PAGE},
     paging::{Access, Space},
@@ -99,13 +99,14 @@ static FINAL_ROOT: AtomicU64 = AtomicU64::new(0);
 pub fn start_cores(
     cores: CoreSet,
     apic_id: &dyn Fn(usize) -> u64,
+    ticks: &Ticks,
     _refused: &mut dyn FnMut(usize, i64),
 ) {
     let page = (AT.load(Relaxed) / PAGE as u64) as u8;
     let wait = |micros| {
         let start = bring_up::boot_micros();
         while bring_up::boot_micros() - start < micros {
-            hal::pause();
+            ticks.nap();
         }
     };
     for core in cores.iter() {

@@ -114,6 +114,24 @@ fn frequency() -> u64 {
 /// The clock runs from `init_once` on.
 pub fn start_clock(_entered: u64) {}
 
+/// The boot core's timer interrupts it every so often: for waiting.
+pub struct Ticks(());
+
+impl Ticks {
+    /// Lets it tick.
+    pub fn start() -> Self {
+        Self(())
+    }
+
+    /// Sleeps until the next tick, or another interrupt.
+    pub fn nap(&self) {
+        let masked = irq::mask();
+        super::timer_arm(clock::now() + 50_000);
+        irq::wait(&masked);
+        super::timer_disarm();
+    }
+}
+
 /// Microseconds since the image was entered.
 pub fn boot_micros() -> u64 {
     clock::now() / 1000

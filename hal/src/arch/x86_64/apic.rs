@@ -171,60 +171,86 @@ fn read_io(register: u32) -> u32 {
     }
 }
 
-/// One look at all three clocks.
-#[derive(Clone, Copy)]
-struct Sample {
-    counter: u64,
-    timer: u32,
-    reference: u64,
+/// The boot core's timer interrupts it every so often: for waiting before the
+/// clock runs.
+pub struct Ticks(());
+
+impl Ticks {
+    /// Lets it tick, every few tens of microseconds, whatever the machine's bus runs at.
+    pub fn start() -> Self {
+        const PERIODIC: u32 = 1 << 17;
+        write(TIMER_ENTRY, TIMER as u32 | PERIODIC);
+        write(TIMER_START, 1_000);
+        Self(())
+    }
+
+    /// Sleeps until the next tick, or another interrupt.
+    pub fn nap(&self) {
+        irq::wait(&irq::mask());
+    }
 }
 
-/// Looks at the clocks as close together as it gets: the tightest of several
-/// tries, because the host may stop us between any two reads.
-fn sample() -> Sample {
-    let mut best = (u64::MAX, None);
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        write(TIMER_ENTRY, TIMER as u32 | MASKED);
+        write(TIMER_START, 0);
+    }
+}
+
+/// Looks at another clock and at the counter as close together as it gets: the
+/// tightest of several tries, because the host may stop us between any two reads.
+fn look<T>(clock: impl Fn() -> T) -> (u64, T) {
+    let mut best: Option<(u64, (u64, T))> = None;
     for _ in 0..8 {
         let before = counter();
-        let (reference, timer) = (pm_timer::ticks(), read(TIMER_NOW));
-        let after = counter();
-        if after - before < best.0 {
-            let counter = before + (after - before) / 2;
-            best = (
-                after - before,
-                Some(Sample {
-                    counter,
-                    timer,
-                    reference,
-                }),
-            );
+        let value = clock();
+        let took = counter() - before;
+        if best.as_ref().is_none_or(|(least, _)| took < *least) {
+            best = Some((took, (before + took / 2, value)));
         }
     }
-    best.1.expect("there were tries")
+    best.expect("there were tries").1
 }
 
-static FIRST: Lock<Option<Sample>> = Lock::new(None);
+/// Counter and reference when the measuring began.
+static FIRST: Lock<Option<(u64, u64)>> = Lock::new(None);
 
-/// Begins to measure the clocks against the reference. On the boot core.
+/// Begins to measure the counter against the reference. On the boot core.
 pub fn calibrate_begin() {
-    write(TIMER_START, u32::MAX);
-    *FIRST.lock() = Some(sample());
+    *FIRST.lock() = Some(look(pm_timer::ticks));
 }
 
-/// Ends it, and starts the clock. Takes the time since `calibrate_begin`, in
-/// which other work was done; waits if that was not long enough to tell.
+/// Ends it, and starts the clock: over the time since `calibrate_begin`, in
+/// which other work was done, or longer if that was too short to tell. Then
+/// measures the timer against the clock.
 pub fn calibrate_end(clock_start: u64) {
     /// Over this many reference ticks (10 ms) an error of one is 28 ppm.
     const LONG_ENOUGH: u64 = pm_timer::HERTZ / 100;
+    /// Over this many nanoseconds a tick of the slowest timer (160 ns) is 80 ppm.
+    const TIMER_STRETCH: u64 = 2_000_000;
     let first = FIRST.lock().expect("calibrate_begin came first");
-    let mut last = sample();
-    while last.reference - first.reference < LONG_ENOUGH {
-        super::pause();
-        last = sample();
+    let mut last = look(pm_timer::ticks);
+    let ticks = Ticks::start();
+    while last.1 - first.1 < LONG_ENOUGH {
+        ticks.nap();
+        last = look(pm_timer::ticks);
     }
-    let reference = u128::from(last.reference - first.reference);
-    let rate = |ticks: u64| (u128::from(ticks) * u128::from(pm_timer::HERTZ) / reference) as u64;
-    TIMER_HERTZ.store(rate(u64::from(first.timer - last.timer)), Relaxed);
-    clock::start(clock_start, rate(last.counter - first.counter));
+    drop(ticks);
+    let hertz =
+        u128::from(last.0 - first.0) * u128::from(pm_timer::HERTZ) / u128::from(last.1 - first.1);
+    clock::start(clock_start, hertz as u64);
+
+    write(TIMER_START, u32::MAX);
+    let first = look(|| read(TIMER_NOW));
+    let mut last = first;
+    while clock::ticks_to_nanos(last.0 - first.0) < TIMER_STRETCH {
+        super::pause();
+        last = look(|| read(TIMER_NOW));
+    }
+    write(TIMER_START, 0);
+    let ticks = u128::from(first.1 - last.1) * 1_000_000_000;
+    let nanos = clock::ticks_to_nanos(last.0 - first.0);
+    TIMER_HERTZ.store((ticks / u128::from(nanos)) as u64, Relaxed);
 }
 
 /// Sets this core's timer.

@@ -11,7 +11,9 @@ use core::{ptr, sync::atomic::Ordering::Relaxed};
 use x86_64::{VirtAddr, registers::model_specific::GsBase};
 
 pub use super::{counter, halt as stay_out};
-pub use apic::{calibrate_begin, calibrate_end as start_clock, send_init, send_startup, set_id};
+pub use apic::{
+    Ticks, calibrate_begin, calibrate_end as start_clock, send_init, send_startup, set_id,
+};
 pub use paging::{activate, root};
 pub use pm_timer::boot_micros;
 pub use trap::{STACK_SIZE as TRAP_STACK_SIZE, STACKS as TRAP_STACKS};
