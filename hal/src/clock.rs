@@ -69,12 +69,3 @@ pub fn disarm() {
 pub fn cycles() -> u64 {
     arch::cycles()
 }
-
-/// Waits for `nanoseconds` without sleeping. For the few places, in boot, where
-/// hardware wants a pause and no interrupt can tell when it is over.
-pub fn spin(nanoseconds: u64) {
-    let end = now() + nanoseconds;
-    while now() < end {
-        crate::pause();
-    }
-}

@@ -15,6 +15,9 @@ const BOOTS: usize = 20;
 
 pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
     many_boots(machine, images, filter, report);
+    if !machine.board.is_pi() {
+        most_cores(machine, images, filter, report);
+    }
     if machine.board == Board::Pc {
         iso::run(machine, images, filter, report);
     }
@@ -50,6 +53,21 @@ fn many_boots(machine: &Machine, images: &Path, filter: &str, report: &mut Repor
         );
         report.add(&result);
     }
+}
+
+/// As many cores as the design is for.
+fn most_cores(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "sixty_four_cores_come_up";
+    if !name.contains(filter) {
+        return;
+    }
+    let machine = Machine::new(machine.board, 64);
+    report.suite(machine.id(), &machine.title());
+    report.began(name);
+    let script = include_str!("../scripts/tour.script");
+    let image = machine.image(images, "spindle");
+    let (result, _) = scripted::boot(name, &machine, &image, "tour", script);
+    report.add(&result);
 }
 
 /// Threads that do nothing, as fast as they can.
