@@ -11,7 +11,11 @@ pub use lock::{Lock, LockGuard, RawLock};
 /// Atomics that loom replaces when it checks a model.
 pub mod atomic {
     #[cfg(not(loom))]
-    pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+    pub use core::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 }

@@ -1,0 +1,1 @@
+//! Where runnable tasks wait.
