@@ -45,6 +45,8 @@ pub mod stack;
 pub mod stop;
 #[cfg(not(loom))]
 pub mod traps;
+#[cfg(not(loom))]
+pub mod unwind;
 
 #[cfg(not(loom))]
 pub use arch::{bring_up, pause};

@@ -7,9 +7,15 @@
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
 //! | contexts | `Frame`, `switch` |
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |
+//! | panics | `Payload`, `catch`, `resume`, `message` |
 //! | coming up | `bring_up`: what boot calls, in the order of the boot |
 
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
+#[cfg(target_os = "none")]
+mod bare;
+#[cfg(target_os = "none")]
+pub use bare::*;
+
 mod x86_64;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub use x86_64::*;

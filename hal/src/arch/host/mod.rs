@@ -17,6 +17,7 @@ pub mod power;
 pub mod probe;
 mod switch;
 mod threads;
+mod unwind;
 
 pub use interrupts::{
     disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
@@ -24,6 +25,7 @@ pub use interrupts::{
 };
 pub use switch::{Frame, switch};
 pub use threads::Core;
+pub use unwind::{Payload, catch, message, resume};
 
 use crate::{clock, context::ContextBlock};
 use core::{arch::asm, ptr::NonNull, sync::atomic::Ordering::Relaxed};
