@@ -13,7 +13,7 @@ use crate::{arch, stack::Bounds};
 pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
-    ptr::NonNull,
+    ptr::{self, NonNull},
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed},
 };
 
@@ -37,6 +37,10 @@ pub struct ContextBlock {
     pub(crate) masks: AtomicU32,
     /// Whether the last unmask lets interrupts in. Written by itself.
     pub(crate) unmask_after: AtomicBool,
+    /// What the executor polls in it; null: nothing. Written by itself.
+    task: AtomicPtr<()>,
+    /// Top of the chain of its task-locals. Written by itself.
+    locals: AtomicPtr<()>,
     /// Its stack, for naming an overflow and for backtraces.
     stack: UnsafeCell<Bounds>,
 }
@@ -52,11 +56,13 @@ impl ContextBlock {
     pub const fn new() -> Self {
         Self {
             frame: UnsafeCell::new(Frame::EMPTY),
-            core: AtomicPtr::new(core::ptr::null_mut()),
+            core: AtomicPtr::new(ptr::null_mut()),
             guards: AtomicU32::new(0),
             need_resched: AtomicU32::new(0),
             masks: AtomicU32::new(0),
             unmask_after: AtomicBool::new(false),
+            task: AtomicPtr::new(ptr::null_mut()),
+            locals: AtomicPtr::new(ptr::null_mut()),
             stack: UnsafeCell::new(Bounds::EMPTY),
         }
     }
@@ -74,6 +80,37 @@ impl ContextBlock {
         }
         self.masks.store(1, Relaxed);
         self.unmask_after.store(true, Relaxed);
+        self.forget_task();
+    }
+
+    /// What the executor polls in this context; null: nothing.
+    #[inline]
+    pub fn task(&self) -> *mut () {
+        self.task.load(Relaxed)
+    }
+
+    /// From here on, the executor polls `task` in this context, which calls this itself.
+    #[inline]
+    pub fn set_task(&self, task: *mut ()) {
+        self.task.store(task, Relaxed);
+    }
+
+    /// Top of the chain of task-locals of what is polled here.
+    #[inline]
+    pub fn locals(&self) -> *mut () {
+        self.locals.load(Relaxed)
+    }
+
+    /// Replaces the chain of task-locals of this context, which calls this itself.
+    #[inline]
+    pub fn set_locals(&self, top: *mut ()) {
+        self.locals.store(top, Relaxed);
+    }
+
+    /// Nothing is polled here any more, or yet.
+    pub(crate) fn forget_task(&self) {
+        self.set_task(ptr::null_mut());
+        self.set_locals(ptr::null_mut());
     }
 
     /// Tells where the stack of a context is that was not made by [`prepare`](Self::prepare).

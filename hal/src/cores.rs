@@ -18,6 +18,22 @@ pub fn this_core() -> usize {
     arch::this_core()
 }
 
+/// The word that the executor keeps for this core; null until it is set. The
+/// caller has interrupts masked or holds a guard: else it may be another core's
+/// by the time it is used.
+#[cfg(not(loom))]
+#[inline]
+pub fn local() -> *mut () {
+    arch::local()
+}
+
+/// Keeps a word for this core, with interrupts masked or under a guard.
+#[cfg(not(loom))]
+#[inline]
+pub fn set_local(local: *mut ()) {
+    arch::set_local(local);
+}
+
 /// Makes an idle core look for work, or a busy one take an interrupt.
 #[cfg(not(loom))]
 pub fn kick(core: usize) {

@@ -286,6 +286,31 @@ fn a_context_knows_its_stack() {
 }
 
 #[test]
+fn what_core_and_context_keep_is_forgotten_when_another_thread_sits_down() {
+    fn keep(word: *mut ()) {
+        context::current().set_task(word);
+        context::current().set_locals(word);
+        cores::set_local(word);
+    }
+    fn kept() -> [*mut (); 3] {
+        let here = context::current();
+        [here.task(), here.locals(), cores::local()]
+    }
+    let mut word = 0u64;
+    let at: *mut () = (&raw mut word).cast();
+    keep(at);
+    let exposed = at.expose_provenance();
+    for _ in 0..2 {
+        bring_up::start(2, |_| {
+            assert_eq!(kept(), [std::ptr::null_mut(); 3]);
+            keep(std::ptr::with_exposed_provenance_mut(exposed));
+        });
+    }
+    assert_eq!(kept(), [at; 3], "those of this thread are its own");
+    keep(std::ptr::null_mut());
+}
+
+#[test]
 fn an_address_that_is_not_there_can_be_probed() {
     let word = 0x1234_5678_9abc_def0u64;
     let at = (&raw const word).expose_provenance();

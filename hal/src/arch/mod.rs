@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | cores | `Core`, `this_core`, `current`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
+//! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
 //! | interrupts | `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
 //! | contexts | `Frame`, `switch` |
@@ -10,12 +10,12 @@
 //! | panics | `Payload`, `catch`, `resume`, `message` |
 //! | coming up | `bring_up`: what boot calls, in the order of the boot |
 
-#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 #[cfg(target_os = "none")]
 mod bare;
 #[cfg(target_os = "none")]
 pub use bare::*;
 
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub use x86_64::*;

@@ -21,7 +21,7 @@ use core::{
     arch::asm,
     cell::UnsafeCell,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 /// How deep traps may nest in handlers: a fault in one, a probe in the report of that fault, and a
@@ -31,6 +31,8 @@ const NESTED: usize = 3;
 /// What belongs to a core.
 #[repr(C, align(128))]
 pub struct Core {
+    /// What the executor keeps for this core. Written by this core.
+    local: AtomicPtr<()>,
     /// Its number.
     id: AtomicU32,
     /// How many traps deep it is. Written by its trap entry and exit.
@@ -50,6 +52,7 @@ unsafe impl Sync for Core {}
 
 static CORES: [Core; MAX_CORES] = [const {
     Core {
+        local: AtomicPtr::new(core::ptr::null_mut()),
         id: AtomicU32::new(0),
         trap_depth: AtomicU32::new(0),
         trap_stack_low: AtomicU64::new(0),
@@ -59,11 +62,29 @@ static CORES: [Core; MAX_CORES] = [const {
     }
 }; MAX_CORES];
 
+/// The core that the current context runs on, at this moment.
+#[inline]
+fn this() -> &'static Core {
+    // SAFETY: the block of a context that runs names the core it runs on.
+    unsafe { &*current().as_ref().core.load(Relaxed) }
+}
+
 /// Number of this core.
 #[inline]
 pub fn this_core() -> usize {
-    // SAFETY: the block of a context that runs names the core it runs on.
-    unsafe { (*current().as_ref().core.load(Relaxed)).id.load(Relaxed) as usize }
+    this().id.load(Relaxed) as usize
+}
+
+/// What was kept for this core.
+#[inline]
+pub fn local() -> *mut () {
+    this().local.load(Relaxed)
+}
+
+/// Keeps a word for this core.
+#[inline]
+pub fn set_local(local: *mut ()) {
+    this().local.store(local, Relaxed);
 }
 
 /// Block of the context that runs here.
@@ -98,14 +119,7 @@ pub fn in_trap() -> bool {
     unsafe { asm!("mrs {}, spsel", out(reg) selected, options(nostack, preserves_flags, nomem)) };
     // A switch to what a trap saved borrows the trap stack too; only a trap counts. On SP_EL1 nothing
     // moves to another core, so the core is the same in both looks.
-    // SAFETY: as for `this_core`.
-    selected != 0
-        && unsafe {
-            (*current().as_ref().core.load(Relaxed))
-                .trap_depth
-                .load(Relaxed)
-                != 0
-        }
+    selected != 0 && this().trap_depth.load(Relaxed) != 0
 }
 
 const IRQ_MASKED: u64 = 1 << 7;

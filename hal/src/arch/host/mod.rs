@@ -36,6 +36,16 @@ pub fn this_core() -> usize {
     threads::core().id
 }
 
+/// What was kept for this core.
+pub fn local() -> *mut () {
+    threads::core().local.load(Relaxed)
+}
+
+/// Keeps a word for this core.
+pub fn set_local(local: *mut ()) {
+    threads::core().local.store(local, Relaxed);
+}
+
 /// Block of the context that runs here.
 pub fn current() -> NonNull<ContextBlock> {
     let current = threads::core().current.load(Relaxed);

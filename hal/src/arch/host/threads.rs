@@ -32,6 +32,8 @@ pub struct Core {
     pub(super) depth: AtomicU32,
     /// When its timer fires; `u64::MAX`: never.
     pub(super) deadline: AtomicU64,
+    /// What the executor keeps for it.
+    pub(super) local: AtomicPtr<()>,
     /// The context the thread itself is.
     pub(super) first_context: ContextBlock,
 
@@ -54,6 +56,7 @@ impl Core {
             is_enabled: AtomicBool::new(false),
             depth: AtomicU32::new(0),
             deadline: AtomicU64::new(u64::MAX),
+            local: AtomicPtr::new(ptr::null_mut()),
             first_context: ContextBlock::new(),
             pending: AtomicU32::new(0),
             lines: AtomicU64::new(0),
@@ -149,10 +152,12 @@ fn sit_down(core: &'static Core, is_enabled: bool) {
     core.deadline.store(u64::MAX, Relaxed);
     core.pending.store(0, Relaxed);
     core.lines.store(0, Relaxed);
+    core.local.store(ptr::null_mut(), Relaxed);
     let context = &core.first_context;
     context.guards.store(0, Relaxed);
     context.need_resched.store(0, Relaxed);
     context.masks.store(0, Relaxed);
+    context.forget_task();
     // SAFETY: the context is the one that runs here. Where the OS put its stack is not known.
     unsafe { context.set_stack(Bounds::EMPTY) };
     CORE.set(core);

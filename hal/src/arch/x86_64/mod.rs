@@ -33,6 +33,8 @@ pub struct Core {
     current: AtomicPtr<ContextBlock>,
     /// Its own address, to get from GS to a pointer.
     this: AtomicPtr<Core>,
+    /// What the executor keeps for this core. Written by this core.
+    local: AtomicPtr<()>,
     /// Its number.
     id: AtomicU32,
     /// How many traps deep it is. Written by its trap entry and exit.
@@ -54,6 +56,7 @@ static CORES: [Core; MAX_CORES] = [const {
     Core {
         current: AtomicPtr::new(core::ptr::null_mut()),
         this: AtomicPtr::new(core::ptr::null_mut()),
+        local: AtomicPtr::new(core::ptr::null_mut()),
         id: AtomicU32::new(0),
         trap_depth: AtomicU32::new(0),
         resume_stack: AtomicU64::new(0),
@@ -73,6 +76,28 @@ pub fn this_core() -> usize {
              options(nostack, preserves_flags, readonly));
     }
     id as usize
+}
+
+/// What was kept for this core.
+#[inline]
+pub fn local() -> *mut () {
+    let local: *mut ();
+    // SAFETY: as for `this_core`.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) local, const offset_of!(Core, local),
+             options(nostack, preserves_flags, readonly));
+    }
+    local
+}
+
+/// Keeps a word for this core.
+#[inline]
+pub fn set_local(local: *mut ()) {
+    // SAFETY: as for `this_core`; only this core touches the word.
+    unsafe {
+        asm!("mov gs:[{}], {}", const offset_of!(Core, local), in(reg) local,
+             options(nostack, preserves_flags));
+    }
 }
 
 /// Block of the context that runs here.
