@@ -93,7 +93,7 @@ pub fn release_cores(
     main: fn() -> !,
     mut report: impl FnMut(CoreReport),
 ) {
-    // Release pairs with the acquire in `secondary_main`.
+    // Release pairs with the acquire in `come_up`.
     MAIN.store(main as usize, Release);
     let hardware_id = |core: usize| info.cores.ids()[core];
     let mut tell = |core, outcome| {
@@ -159,15 +159,20 @@ pub fn release_cores(
 /// Where the entry assembly of each architecture ends, on the core's own stack,
 /// with the final page tables.
 pub extern "C" fn secondary_main(core: usize) -> ! {
-    let slot = &BOOT_SLOTS[core];
     // SAFETY: written before the core was let in; only it reads it now.
-    let stacks =
-        unsafe { (*slot.stacks.get()).expect("the slot was filled before the core was started") };
+    let stacks = unsafe { *BOOT_SLOTS[core].stacks.get() };
+    let stacks = stacks.expect("the slot was filled before the core was started");
     // SAFETY: first thing on this core; `Arrival` makes sure it is the only one with this number.
-    unsafe {
-        bring_up::claim_core(core, stacks.main);
-        bring_up::traps_each_core(stacks.traps);
-    }
+    unsafe { bring_up::claim_core(core, stacks.main) };
+    come_up(core, &stacks)
+}
+
+/// The rest, where the core has its block. Never inlined: see `claim_core`.
+#[inline(never)]
+fn come_up(core: usize, stacks: &CoreStacks) -> ! {
+    let slot = &BOOT_SLOTS[core];
+    // SAFETY: once on this core, which was claimed before; the stacks were made for it.
+    unsafe { bring_up::traps_each_core(stacks.traps) };
     bring_up::init_each_core();
     slot.arrived.store(bring_up::counter(), Relaxed);
     // Last: from here on the others send it kicks.

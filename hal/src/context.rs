@@ -167,11 +167,31 @@ impl AfterSwitch {
 }
 
 /// The block of the context that runs here.
+///
+/// The compiler may read it once for a whole function, keep it across calls,
+/// and move the read to wherever it likes: to the code of one context its block
+/// never changes, on whichever core it goes on. There are two exceptions, and
+/// each is a function of its own that is never inlined, so that no read can be
+/// moved into it:
+/// 1. Between `set_current` and the jump into the next context, code of the old
+///    one meets the new block: [`switch`], and the end of an interrupt in
+///    `traps::leave`. Inside, [`current_anew`] reads what is there at that moment.
+/// 2. Before `bring_up::claim_core` a core has no block. Who calls that leaves
+///    all the rest of its work to another function.
+///
+/// A handler runs as the context that it interrupted.
 #[inline]
 pub fn current() -> &'static ContextBlock {
     // SAFETY: every core gets a block before any Rust but boot's runs, and a
     // block lives at least as long as its context runs.
     unsafe { arch::current().as_ref() }
+}
+
+/// The block of the context that runs here, read at this very place: for where it changes.
+#[inline]
+pub(crate) fn current_anew() -> &'static ContextBlock {
+    // SAFETY: as for `current`.
+    unsafe { arch::current_anew().as_ref() }
 }
 
 /// Leaves the current context and goes on in `next`, which some core left
@@ -181,9 +201,12 @@ pub fn current() -> &'static ContextBlock {
 /// 1. Interrupts are masked.
 /// 2. `next` is saved, nobody else resumes it, and its block and stack live until it ends.
 /// 3. The current block lives until it is resumed.
+// Never inlined: a read of `current` in the caller, before or after, must not be moved in between
+// `set_current` and the jump, where it would find `next`.
+#[inline(never)]
 pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     debug_assert!(!arch::irq_are_enabled());
-    let old = current();
+    let old = current_anew();
     // Until the old one is saved, a trap would save over `next`: interrupts are masked, an NMI has a
     // frame of its own, and nothing here may fault and come back.
     // SAFETY: points 1 to 3.

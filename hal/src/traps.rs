@@ -126,13 +126,15 @@ pub(crate) fn upcalls() -> &'static dyn Upcalls {
 
 /// The end of an interrupt that was saved in `frame`: a flush point, and then
 /// which frame to resume. On the trap stack, interrupts masked.
+// Never inlined: no read of `context::current` in the handler may be moved behind `set_current`.
 #[cfg_attr(
     not(target_os = "none"),
     allow(dead_code, reason = "the host takes no traps")
 )]
+#[inline(never)]
 pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
     flush::flush_point();
-    let interrupted = context::current();
+    let interrupted = context::current_anew();
     // A frame of the core itself: a handler was interrupted, and is resumed.
     if frame != interrupted.frame.get() {
         return frame;
@@ -143,6 +145,8 @@ pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
             // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
             unsafe { arch::set_current(next) };
             // The interrupted context is saved and this is the trap stack: nothing of it is in use.
+            // The action is another function, so it finds `next` current: it comes from the kernel
+            // through a pointer, of which nothing is known here, and cannot be inlined.
             (after.run)(after.argument);
             // SAFETY: as above; a block lives as long as its context.
             unsafe { next.as_ref() }.frame.get()

@@ -50,11 +50,16 @@ extern "C" fn boot_main(tree_at: usize, image_at: usize, entered: u64, cycle_cou
     }
     OFFSET.store(&raw const __image_start as usize - image_at, Relaxed);
     // SAFETY: the first Rust that runs, on the boot core.
-    unsafe {
-        bring_up::claim_core(0, space::boot_stack());
-        bring_up::traps_on_boot_core();
-    }
+    unsafe { bring_up::claim_core(0, space::boot_stack()) };
     bring_up::set_cycle_counter(cycle_counter != 0);
+    describe_machine(tree_at, entered)
+}
+
+/// The rest, where the core has its block. Never inlined: see `claim_core`.
+#[inline(never)]
+fn describe_machine(tree_at: usize, entered: u64) -> ! {
+    // SAFETY: once, and the core was claimed before.
+    unsafe { bring_up::traps_on_boot_core() };
     let mut memory = MemoryMap::new();
     let mut cores = CoreList::new();
     // The core that runs is the first, wherever the tree lists it.

@@ -22,10 +22,15 @@ pub fn image_offset() -> usize {
 /// Where the entry assembly ends: with the coarse tables, on the boot stack.
 extern "C" fn boot_main(protocol: usize, block: usize, entered: u64) -> ! {
     // SAFETY: the first Rust that runs, on the boot core.
-    unsafe {
-        bring_up::claim_core(0, space::boot_stack());
-        bring_up::traps_on_boot_core();
-    }
+    unsafe { bring_up::claim_core(0, space::boot_stack()) };
+    describe_machine(protocol, block, entered)
+}
+
+/// The rest, where the core has its block. Never inlined: see `claim_core`.
+#[inline(never)]
+fn describe_machine(protocol: usize, block: usize, entered: u64) -> ! {
+    // SAFETY: once, and the core was claimed before.
+    unsafe { bring_up::traps_on_boot_core() };
     let mut left = loader::read(protocol, block);
     let (start, end) = space::image();
     left.memory.reserve(start, end - start, Kind::Image);

@@ -39,7 +39,9 @@ pub fn has_cycle_counter() -> bool {
 /// Gives this core its number, its block and its first context.
 ///
 /// # Safety
-/// First thing on a core, once for each number.
+/// First thing on a core, once for each number. The caller hands over to a function that is never
+/// inlined: a read of [`context::current`](crate::context::current) may be moved anywhere within its
+/// function, and must not come before this.
 pub unsafe fn claim_core(id: usize, stack: Bounds) {
     let core: &'static Core = &CORES[id];
     core.id.store(id as u32, Relaxed);

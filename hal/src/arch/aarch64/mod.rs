@@ -87,13 +87,27 @@ pub fn set_local(local: *mut ()) {
     this().local.store(local, Relaxed);
 }
 
-/// Block of the context that runs here.
+/// Block of the context that runs here. `pure`, though a switch writes the
+/// register: to the code of a context what it reads is a constant, as
+/// [`context::current`](crate::context::current) argues.
 #[inline]
 pub fn current() -> NonNull<ContextBlock> {
     let current: *mut ContextBlock;
     // SAFETY: set by `claim_core`, before anything else, and by each switch; never null since.
     unsafe {
-        asm!("mrs {}, tpidr_el1", out(reg) current, options(nostack, preserves_flags, nomem));
+        asm!("mrs {}, tpidr_el1", out(reg) current,
+             options(nostack, preserves_flags, pure, nomem));
+        NonNull::new_unchecked(current)
+    }
+}
+
+/// The same, read at this very place.
+#[inline]
+pub fn current_anew() -> NonNull<ContextBlock> {
+    let current: *mut ContextBlock;
+    // SAFETY: as for `current`.
+    unsafe {
+        asm!("mrs {}, tpidr_el1", out(reg) current, options(nostack, preserves_flags));
         NonNull::new_unchecked(current)
     }
 }
@@ -105,7 +119,7 @@ pub fn current() -> NonNull<ContextBlock> {
 pub unsafe fn set_current(next: NonNull<ContextBlock>) {
     // SAFETY: interrupts are masked, so the core is the same before and after.
     unsafe {
-        let core = current().as_ref().core.load(Relaxed);
+        let core = current_anew().as_ref().core.load(Relaxed);
         next.as_ref().core.store(core, Relaxed);
         asm!("msr tpidr_el1, {}", in(reg) next.as_ptr(), options(nostack, preserves_flags));
     }

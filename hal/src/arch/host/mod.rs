@@ -52,6 +52,11 @@ pub fn current() -> NonNull<ContextBlock> {
     NonNull::new(current).expect("a thread that plays a core has a context")
 }
 
+/// The same: it is read anew each time here.
+pub fn current_anew() -> NonNull<ContextBlock> {
+    current()
+}
+
 /// From here on, `next` is the context that runs on this core.
 ///
 /// # Safety

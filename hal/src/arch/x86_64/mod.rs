@@ -69,13 +69,14 @@ static CORES: [Core; MAX_CORES] = [const {
 /// Number of this core.
 #[inline]
 pub fn this_core() -> usize {
-    let id: u32;
+    // 64 bits wide, because the load clears the upper half: as a `u32` it would be cleared once more.
+    let id: usize;
     // SAFETY: GS points to this core's block from the first Rust on.
     unsafe {
         asm!("mov {:e}, gs:[{}]", out(reg) id, const offset_of!(Core, id),
              options(nostack, preserves_flags, readonly));
     }
-    id as usize
+    id
 }
 
 /// What was kept for this core.
@@ -100,12 +101,27 @@ pub fn set_local(local: *mut ()) {
     }
 }
 
-/// Block of the context that runs here.
+/// Block of the context that runs here. `pure` and `nomem`, though it reads
+/// memory: to the code of a context what it reads is a constant, as
+/// [`context::current`](crate::context::current) argues. (Linux reads its
+/// `current` in the same way, by `this_cpu_read_stable`.)
 #[inline]
 pub fn current() -> NonNull<ContextBlock> {
     let current: *mut ContextBlock;
     // SAFETY: GS points to this core's block, whose first word is never null once it is set. One
     // load: were it two, an interrupt between them could move this context to another core.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) current, const offset_of!(Core, current),
+             options(nostack, preserves_flags, pure, nomem));
+        NonNull::new_unchecked(current)
+    }
+}
+
+/// The same, read at this very place.
+#[inline]
+pub fn current_anew() -> NonNull<ContextBlock> {
+    let current: *mut ContextBlock;
+    // SAFETY: as for `current`.
     unsafe {
         asm!("mov {}, gs:[{}]", out(reg) current, const offset_of!(Core, current),
              options(nostack, preserves_flags, readonly));
