@@ -32,6 +32,8 @@ pub mod irq;
 #[cfg(not(loom))]
 pub mod layout;
 #[cfg(not(loom))]
+pub mod lot;
+#[cfg(not(loom))]
 pub mod paging;
 #[cfg(not(loom))]
 pub mod power;

@@ -1,6 +1,20 @@
 //! What all architectures without an operating system have in common.
 
+use crate::cores::{self, CoreSet};
 use core::convert::Infallible;
+
+/// All but the boot core wait in the lot, from their arrival on.
+pub const FREE_AT_START: CoreSet = CoreSet(!1);
+
+/// Cores that can take a job: those whose traps are ready.
+pub fn usable() -> CoreSet {
+    cores::online()
+}
+
+/// There are as many cores as there are.
+pub fn add_core() -> Option<usize> {
+    None
+}
 
 /// A panic ends the machine, so there is never one to catch.
 pub type Payload = Infallible;

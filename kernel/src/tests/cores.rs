@@ -2,7 +2,7 @@
 
 use crate::{cores::on_all, upcalls::counts};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use hal::{cores, irq, sync::Lock};
+use hal::{cores, irq, lot, preempt, sync::Lock};
 use testing::kernel_test;
 
 fn kicks(core: usize) -> u64 {
@@ -37,6 +37,52 @@ fn a_job_runs_once_on_every_core() {
             assert_eq!(runs.load(Relaxed), expected, "core {core}");
         }
     }
+}
+
+#[kernel_test(cores = 2, limit = 120)]
+fn cores_are_claimed_run_and_come_back_a_thousand_times() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    RUNS.store(0, Relaxed);
+    let others = cores::online().without(cores::this_core());
+    assert_eq!(lot::free(), others);
+    for round in 0..1000 {
+        // All of them, or all but one, or ...
+        let most = others.len() - round % others.len();
+        let claimed = lot::claim(most);
+        assert_eq!(claimed.len(), most);
+        assert_eq!(lot::free().0, others.0 & !claimed.0);
+        let before = RUNS.load(Relaxed);
+        let mut runs = [None; cores::MAX_CORES];
+        for core in claimed.iter() {
+            let job = |core| {
+                assert_eq!(core, cores::this_core());
+                assert!(irq::are_enabled() && preempt::is_allowed() && !irq::in_handler());
+                assert!(cores::local().is_null());
+                RUNS.fetch_add(1, Relaxed);
+            };
+            runs[core] = Some(lot::run(core, job, core));
+        }
+        runs.into_iter().flatten().for_each(lot::Run::wait);
+        assert_eq!(RUNS.load(Relaxed), before + most, "each job runs once");
+    }
+    assert_eq!(lot::free(), others);
+    // Claimed and not run.
+    assert_eq!(lot::claim(usize::MAX), others);
+    assert_eq!(lot::claim(1), cores::CoreSet::EMPTY);
+    lot::give_back(others);
+}
+
+#[kernel_test(cores = 2)]
+fn a_claimed_core_can_be_kicked_out_of_its_sleep() {
+    static STEP: AtomicUsize = AtomicUsize::new(0);
+    STEP.store(0, Relaxed);
+    let claimed = lot::claim(1);
+    let core = claimed.iter().next().expect("there are two cores");
+    let run = lot::run(core, |_| sleep_until(|| STEP.load(Acquire) == 1), 0);
+    assert!(!run.is_over());
+    STEP.store(1, Release);
+    cores::kick(core);
+    run.wait();
 }
 
 #[kernel_test]

@@ -1,6 +1,6 @@
 //! A machine made of threads.
 
-use super::{interrupts, threads::Seat};
+use super::{interrupts, pool, threads::Seat};
 use crate::{
     board::{self, Board, Interrupts, Platform, Power, Uart},
     cores, flush,
@@ -25,9 +25,12 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 /// are up; returns when all have come back from it. As on a real machine,
 /// `main` begins with interrupts masked.
 ///
+/// There can be up to 32: the numbers above are for the lot.
+///
 /// If `main` panics on one core, others that wait for it do so too, and so
 /// does this function.
 pub fn start(count: usize, main: impl Fn(usize) + Sync) {
+    assert!(count <= pool::FIRST, "a machine of threads has 32 cores");
     let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     board::set(Platform {
         board: Board::Host,

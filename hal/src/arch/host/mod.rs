@@ -13,6 +13,7 @@
 pub mod bring_up;
 mod interrupts;
 pub mod paging;
+mod pool;
 pub mod power;
 pub mod probe;
 mod switch;
@@ -23,6 +24,7 @@ pub use interrupts::{
     disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
+pub use pool::{FREE_AT_START, add_core, usable};
 pub use switch::{Frame, switch};
 pub use threads::Core;
 pub use unwind::{Payload, catch, message, resume};

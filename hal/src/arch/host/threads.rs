@@ -1,7 +1,7 @@
 //! Which core a thread plays.
 //!
 //! A machine ([`bring_up::start`](super::bring_up::start)) takes the numbers
-//! from 0 up. Any other thread that asks for its core or context, as a test
+//! from 0 up, the lot (`pool`) those from 32 up. Any other thread that asks for its core or context, as a test
 //! does when it takes a lock, is lent the highest number that is free, with a
 //! context of its own and interrupts enabled, and gives it back when it ends.
 //! With all numbers taken (more than 64 threads at once) it counts as another
@@ -81,8 +81,24 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Takes a number; false: another thread has it.
 fn take(id: usize) -> bool {
-    // Acquire pairs with the release in `Seat::drop`: what the former thread did to the core is seen.
+    // Acquire pairs with the release in `release`: what the former thread did to the core is seen.
     TAKEN.fetch_or(1 << id, Acquire) & (1 << id) == 0
+}
+
+/// Takes a number for a thread that is to sit down there. From here on kicks
+/// for it are kept. False: another thread has it.
+pub(super) fn reserve(id: usize) -> bool {
+    let is_ours = take(id);
+    if is_ours {
+        reset(&CORES[id], false);
+    }
+    is_ours
+}
+
+/// Gives a number back on which nobody sits any more.
+pub(super) fn release(id: usize) {
+    // Release pairs with the acquire in `take`.
+    TAKEN.fetch_and(!(1 << id), Release);
 }
 
 thread_local! {
@@ -112,10 +128,13 @@ pub(super) struct Seat {
 impl Seat {
     /// Makes this thread play core `id`, with interrupts masked. None: another thread does.
     pub(super) fn take(id: usize) -> Option<Self> {
-        take(id).then(|| {
-            sit_down(&CORES[id], false);
-            Self { id: Some(id) }
-        })
+        reserve(id).then(|| Self::sit_down(id))
+    }
+
+    /// Makes this thread play core `id`, which was reserved for it.
+    pub(super) fn sit_down(id: usize) -> Self {
+        CORE.set(&CORES[id]);
+        Self { id: Some(id) }
     }
 }
 
@@ -123,8 +142,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         CORE.set(ptr::null());
         if let Some(id) = self.id {
-            // Release pairs with the acquire in `take`.
-            TAKEN.fetch_and(!(1 << id), Release);
+            release(id);
         }
     }
 }
@@ -138,13 +156,15 @@ fn lend() -> &'static Core {
         // A second core 0, of this thread alone. It stays when the thread ends: others may hold its context.
         None => Box::leak(Box::new(Core::new(0))),
     };
-    sit_down(core, true);
+    reset(core, true);
+    CORE.set(core);
     // Fails only in a thread that is about to end; then the number stays taken.
     let _ = SEAT.try_with(|seat| seat.set(Some(Seat { id })));
     core
 }
 
-fn sit_down(core: &'static Core, is_enabled: bool) {
+/// Makes a core as new, whoever played it before.
+fn reset(core: &'static Core, is_enabled: bool) {
     let first: *const ContextBlock = &raw const core.first_context;
     core.current.store(first.cast_mut(), Relaxed);
     core.is_enabled.store(is_enabled, Relaxed);
@@ -158,7 +178,6 @@ fn sit_down(core: &'static Core, is_enabled: bool) {
     context.need_resched.store(0, Relaxed);
     context.masks.store(0, Relaxed);
     context.forget_task();
-    // SAFETY: the context is the one that runs here. Where the OS put its stack is not known.
+    // SAFETY: nothing runs in it before a thread sits down. Where the OS put its stack is not known.
     unsafe { context.set_stack(Bounds::EMPTY) };
-    CORE.set(core);
 }
