@@ -175,7 +175,7 @@ impl AfterSwitch {
 /// moved into it:
 /// 1. Between `set_current` and the jump into the next context, code of the old
 ///    one meets the new block: [`switch`], and the end of an interrupt in
-///    `traps::leave`. Inside, [`current_anew`] reads what is there at that moment.
+///    `traps::leave`. Inside, `current_anew` reads what is there at that moment.
 /// 2. Before `bring_up::claim_core` a core has no block. Who calls that leaves
 ///    all the rest of its work to another function.
 ///
