@@ -8,3 +8,4 @@
 extern crate alloc;
 
 pub mod queue;
+pub mod time;

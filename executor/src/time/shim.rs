@@ -1,0 +1,103 @@
+//! What loom replaces when it checks the models of this module: the cell whose
+//! accesses it watches, and the lock, which in the models is hal's spin flag
+//! without the interrupt mask.
+
+#[cfg(not(loom))]
+pub use hal::sync::Lock;
+#[cfg(loom)]
+pub use loom::cell::UnsafeCell;
+
+/// A cell with loom's interface, and nothing else to it.
+#[cfg(not(loom))]
+pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+        look(self.0.get())
+    }
+
+    #[inline]
+    pub fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+        change(self.0.get())
+    }
+}
+
+/// The lock of the models.
+#[cfg(loom)]
+pub struct Lock<T> {
+    flag: hal::sync::flag::Flag,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the flag lets in one at a time, and loom checks that in each model.
+#[cfg(loom)]
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+#[cfg(loom)]
+impl<T> Lock<T> {
+    pub fn new(value: T) -> Self {
+        Self {
+            flag: hal::sync::flag::Flag::new(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    pub fn lock(&self) -> Guard<'_, T> {
+        self.flag.lock(loom::thread::yield_now);
+        self.guard()
+    }
+
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.flag.try_lock().then(|| self.guard())
+    }
+
+    fn guard(&self) -> Guard<'_, T> {
+        Guard {
+            flag: &self.flag,
+            value: Some(self.value.get_mut()),
+        }
+    }
+}
+
+/// Holds the lock of the models.
+#[cfg(loom)]
+pub struct Guard<'a, T> {
+    flag: &'a hal::sync::flag::Flag,
+    value: Option<loom::cell::MutPtr<T>>,
+}
+
+#[cfg(loom)]
+impl<T> core::ops::Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let value = self.value.as_ref().expect("taken only by drop");
+        // SAFETY: the flag is held as long as the guard lives.
+        unsafe { value.deref() }
+    }
+}
+
+#[cfg(loom)]
+impl<T> core::ops::DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        let value = self.value.as_ref().expect("taken only by drop");
+        // SAFETY: as for `deref`.
+        unsafe { value.deref() }
+    }
+}
+
+#[cfg(loom)]
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        // Loom's view of the access ends before others are let in.
+        self.value = None;
+        self.flag.unlock();
+    }
+}

@@ -1,0 +1,500 @@
+//! The wheel against a model, at its boundaries, and under load.
+
+use super::*;
+use proptest::prelude::*;
+use std::{collections::BTreeMap, pin::Pin, vec::Vec};
+
+const DAY: u64 = 86_400_000_000_000;
+const YEAR: u64 = 365 * DAY;
+
+/// A wheel and the entries that were ever in it, each named by its number.
+struct Bench {
+    // First, so that it is gone before the entries are.
+    wheel: Box<Wheel<usize>>,
+    entries: Vec<Pin<Box<Entry<usize>>>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            wheel: Wheel::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, deadline: u64) -> usize {
+        let id = self.entries.len();
+        self.entries.push(Box::pin(Entry::new(id)));
+        let entry = self.pointer(id);
+        // SAFETY: it is new, and stays in its box as long as the wheel is there.
+        unsafe { self.wheel.insert(entry, deadline) };
+        id
+    }
+
+    fn remove(&mut self, id: usize) -> bool {
+        let entry = self.pointer(id);
+        // SAFETY: it was only ever in this wheel.
+        unsafe { self.wheel.remove(entry) }
+    }
+
+    fn pointer(&self, id: usize) -> NonNull<Entry<usize>> {
+        NonNull::from_ref(self.entries[id].as_ref().get_ref())
+    }
+
+    /// One turn; and whether there is more to do.
+    fn turn(&mut self, now: u64, limit: usize) -> (Vec<usize>, bool) {
+        let mut fired = Vec::new();
+        let is_more = self.wheel.expire(now, limit, |entry| {
+            // SAFETY: the bench owns it.
+            fired.push(unsafe { entry.as_ref() }.value);
+        });
+        (fired, is_more)
+    }
+
+    /// All that fires, in order.
+    fn expire(&mut self, now: u64, limit: usize) -> Vec<usize> {
+        let mut fired = Vec::new();
+        loop {
+            let (some, is_more) = self.turn(now, limit);
+            fired.extend(some);
+            if !is_more {
+                self.check();
+                return fired;
+            }
+        }
+    }
+
+    /// The invariants that [`Wheel`] names.
+    fn check(&self) {
+        let wheel = &*self.wheel;
+        assert_eq!(wheel.source, 0, "a cascade was not finished");
+        let mut in_slots = 0;
+        for entry in &self.entries {
+            let entry = NonNull::from_ref(entry.as_ref().get_ref());
+            // SAFETY: it is alive, and the wheel is borrowed.
+            let (place, deadline) = unsafe { (list::place(entry), list::deadline(entry)) };
+            let Some(place) = place else { continue };
+            assert_eq!(place, slot_for(wheel.elapsed, deadline));
+            if place != DUE {
+                in_slots += 1;
+                assert!(wheel.slots[place].earliest <= deadline);
+            }
+        }
+        let occupied: u32 = wheel.occupied.iter().map(|bits| bits.count_ones()).sum();
+        assert!(occupied <= in_slots);
+        for (number, slot) in wheel.slots.iter().enumerate() {
+            let bit = wheel.occupied[number >> DIGIT] >> (number % 64) & 1;
+            assert_eq!(bit == 0, slot.entries.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_wheel_is_about_ten_kib_and_needs_no_horizon() {
+    assert_eq!(LEVELS, 11);
+    assert_eq!(SLOTS, 10 * 64 + 16);
+    assert!(size_of::<Wheel<usize>>() < 11 * 1024);
+    assert_eq!(slot_for(0, u64::MAX), SLOTS - 1);
+    assert_eq!(slot_for(u64::MAX - 1, u64::MAX), 63);
+}
+
+#[test]
+fn an_entry_fires_at_its_deadline_and_not_a_nanosecond_before() {
+    for deadline in [
+        1,
+        63,
+        64,
+        65,
+        4095,
+        4096,
+        1_000_000,
+        30 * DAY,
+        100 * YEAR,
+        u64::MAX - 1,
+    ] {
+        let mut bench = Bench::new();
+        bench.insert(deadline);
+        assert_eq!(bench.wheel.next_deadline(), Some(deadline));
+        assert_eq!(bench.expire(deadline - 1, 32), []);
+        assert_eq!(bench.wheel.next_deadline(), Some(deadline));
+        assert_eq!(bench.expire(deadline, 32), [0]);
+        assert_eq!(bench.wheel.next_deadline(), None);
+    }
+}
+
+#[test]
+fn never_is_never() {
+    let mut bench = Bench::new();
+    let id = bench.insert(NEVER);
+    assert_eq!(bench.wheel.next_deadline(), None);
+    assert_eq!(bench.expire(u64::MAX, 32), []);
+    assert!(!bench.remove(id));
+}
+
+#[test]
+fn past_deadlines_fire_next_in_the_order_of_insertion() {
+    let mut bench = Bench::new();
+    bench.expire(1000, 32);
+    for deadline in [1000, 5, 999, 0, 1000] {
+        bench.insert(deadline);
+    }
+    bench.insert(1001);
+    assert_eq!(bench.wheel.next_deadline(), Some(1000));
+    assert_eq!(bench.expire(1000, 2), [0, 1, 2, 3, 4]);
+    assert_eq!(bench.expire(1001, 2), [5]);
+}
+
+#[test]
+fn equal_deadlines_keep_their_order_over_cascades() {
+    let deadline = 3 * DAY + 12_345;
+    let mut bench = Bench::new();
+    // Each is inserted from a nearer point, so at another level.
+    for shift in (0..48).rev() {
+        bench.expire(deadline - (1 << shift), 1);
+        bench.insert(deadline);
+    }
+    let fired = bench.expire(deadline, 3);
+    assert_eq!(fired, (0..48).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_clock_that_goes_back_fires_nothing_and_breaks_nothing() {
+    let mut bench = Bench::new();
+    bench.insert(100);
+    bench.insert(2000);
+    assert_eq!(bench.expire(1000, 32), [0]);
+    assert_eq!(bench.expire(50, 32), []);
+    bench.insert(60);
+    assert_eq!(bench.expire(1999, 32), [2]);
+    assert_eq!(bench.expire(2000, 32), [1]);
+}
+
+#[test]
+fn a_removed_entry_never_fires_and_the_others_do() {
+    let mut bench = Bench::new();
+    for id in 0..100 {
+        bench.insert(10 + id / 10 * 100);
+    }
+    for id in (0..100).step_by(3) {
+        assert!(bench.remove(id));
+        assert!(!bench.remove(id), "only once");
+    }
+    let left: Vec<_> = (0..100).filter(|id| id % 3 != 0).collect();
+    assert_eq!(bench.expire(5000, 7), left);
+}
+
+#[test]
+fn an_entry_can_be_used_again_after_it_fired_or_was_removed() {
+    let mut bench = Bench::new();
+    let id = bench.insert(10);
+    assert_eq!(bench.expire(10, 32), [id]);
+    for deadline in [20, 30] {
+        let entry = bench.pointer(id);
+        // SAFETY: it is in no wheel.
+        unsafe { bench.wheel.insert(entry, deadline) };
+        assert!(bench.remove(id));
+        // SAFETY: as above.
+        unsafe { bench.wheel.insert(entry, deadline) };
+        assert_eq!(bench.expire(deadline, 32), [id]);
+    }
+}
+
+/// What is inserted for a slot while that is being emptied comes after what was there.
+#[test]
+fn inserting_in_the_middle_of_a_cascade_keeps_the_order() {
+    let mut bench = Bench::new();
+    for deadline in [200, 210, 210, 220] {
+        bench.insert(deadline);
+    }
+    let (fired, is_more) = bench.turn(250, 2);
+    assert!(fired.is_empty() && is_more && bench.wheel.source != 0);
+    assert_eq!(
+        bench.wheel.next_deadline(),
+        Some(191),
+        "there is more to do at once"
+    );
+    // Into the slot that is being emptied, twice; before it; after it.
+    for deadline in [210, 220, 3, 300] {
+        bench.insert(deadline);
+    }
+    assert!(bench.remove(3));
+    let fired = bench.expire(250, 1);
+    let position = |id| fired.iter().position(|&fired| fired == id).unwrap();
+    assert_eq!(fired.len(), 6);
+    assert!(position(0) < position(1) && position(1) < position(2) && position(2) < position(4));
+    assert!(position(4) < position(5));
+    assert_eq!(bench.expire(299, 1), []);
+    assert_eq!(bench.expire(300, 1), [7]);
+}
+
+/// Where clocks and wheels of others broke: 12 days, 49 days, 2^32 ms, 2^53 ns, and every other power of two.
+#[test]
+fn nothing_happens_at_the_boundaries_of_time() {
+    let milliseconds = (20..44).map(|power| (1u64 << power) * 1_000_000);
+    let powers = (5..64).map(|power| 1 << power);
+    let named = [12 * DAY, 25 * DAY, 49 * DAY, 50 * DAY, YEAR, 100 * YEAR];
+    for boundary in milliseconds.chain(powers).chain(named) {
+        let mut bench = Bench::new();
+        // Inserted from far away, from near, and out of order.
+        let deadlines: Vec<u64> = (0..8).map(|id| boundary - 4 + (id * 3) % 8).collect();
+        for &deadline in &deadlines[..4] {
+            bench.insert(deadline);
+        }
+        assert_eq!(bench.expire(boundary - 10, 4), []);
+        for &deadline in &deadlines[4..] {
+            bench.insert(deadline);
+        }
+        for now in boundary - 9..boundary + 9 {
+            let due: Vec<_> = (0..8).filter(|&id| deadlines[id] == now).collect();
+            assert_eq!(bench.expire(now, 4), due, "at {now}, around {boundary}");
+            let next = deadlines
+                .iter()
+                .copied()
+                .filter(|&deadline| deadline > now)
+                .min();
+            assert_eq!(bench.wheel.next_deadline(), next);
+        }
+    }
+}
+
+/// Years of uptime, a timer of 10 ms all the time, jumps in between.
+#[test]
+fn a_timer_works_on_any_day_of_a_century() {
+    let mut bench = Bench::new();
+    for day in 0..36_525 {
+        let now = day * DAY + day * 7_919;
+        assert_eq!(bench.expire(now, 8), []);
+        let id = bench.insert(now + 10_000_000);
+        assert_eq!(bench.expire(now + 9_999_999, 8), []);
+        assert_eq!(bench.expire(now + 10_000_000, 8), [id]);
+        bench.entries.clear();
+        bench.entries.shrink_to(1);
+    }
+}
+
+#[test]
+fn a_million_timers_fire_in_order_and_no_turn_touches_more_than_its_limit() {
+    const COUNT: usize = 1_000_000;
+    const LIMIT: usize = 32;
+    let mut wheel = Wheel::new();
+    // Evenly over an hour, in an order that jumps about.
+    let deadline = |id: usize| (id * 611_953 % COUNT) as u64 * 3_600_000 + 17;
+    let entries: Vec<_> = (0..COUNT).map(Entry::new).collect();
+    for (id, entry) in entries.iter().enumerate() {
+        // SAFETY: the entries are not moved, and dropped after the wheel is empty.
+        unsafe { wheel.insert(NonNull::from_ref(entry), deadline(id)) };
+    }
+    // Every tenth is removed.
+    for entry in entries.iter().step_by(10) {
+        // SAFETY: it is in this wheel.
+        assert!(unsafe { wheel.remove(NonNull::from_ref(entry)) });
+    }
+    let (mut fired, mut last, mut turns) = (0, 0, 0usize);
+    while let Some(next) = wheel.next_deadline() {
+        let now = next + 1_000_000;
+        loop {
+            let mut touched = 0;
+            let is_more = wheel.expire(now, LIMIT, |entry| {
+                // SAFETY: `entries` owns it.
+                let id = unsafe { entry.as_ref() }.value;
+                assert!(id % 10 != 0 && deadline(id) <= now && deadline(id) > last);
+                last = deadline(id);
+                touched += 1;
+            });
+            assert!(touched <= LIMIT);
+            (fired, turns) = (fired + touched, turns + 1);
+            if !is_more {
+                break;
+            }
+        }
+    }
+    assert_eq!(fired, COUNT / 10 * 9);
+    // Each costs its own firing and a few moves down, no more.
+    assert!(turns * LIMIT < COUNT * (LIMIT + 12), "{turns} turns");
+}
+
+/// What happens to a wheel.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A deadline this far from now.
+    InsertIn(i64),
+    InsertAt(u64),
+    /// The same deadline as one before.
+    InsertEqual(usize),
+    Remove(usize),
+    /// Time goes on.
+    Advance(u64),
+    /// To this much before or after the next deadline.
+    ToNext(i64),
+    ToEnd(u64),
+    /// A turn that may not be enough, with what comes next in the middle of it.
+    Turn(u64),
+}
+
+/// Distances of every size, with a liking for the edges of slots.
+fn distance() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..300u64,
+        (0..63u32, 0..3u64).prop_map(|(power, off)| (1u64 << power) + off - 1),
+        (0..63u32).prop_flat_map(|power| 0..1u64 << power),
+        Just(100 * YEAR),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => distance().prop_map(|distance| Step::InsertIn(distance as i64)),
+        1 => distance().prop_map(|distance| Step::InsertIn(-(distance as i64))),
+        1 => prop_oneof![Just(0), Just(NEVER), Just(NEVER - 1), any::<u64>()].prop_map(Step::InsertAt),
+        2 => any::<usize>().prop_map(Step::InsertEqual),
+        3 => any::<usize>().prop_map(Step::Remove),
+        3 => distance().prop_map(Step::Advance),
+        3 => (-2..2i64).prop_map(Step::ToNext),
+    ]
+}
+
+/// The model: what is in the wheel, by the moment it counts for and its number.
+struct Model {
+    now: u64,
+    waiting: BTreeMap<(u64, usize), ()>,
+    deadlines: Vec<u64>,
+    /// Moment that each counts for.
+    moments: Vec<u64>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            now: 0,
+            waiting: BTreeMap::new(),
+            deadlines: Vec::new(),
+            moments: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, deadline: u64) {
+        let (id, moment) = (self.deadlines.len(), deadline.max(self.now));
+        self.deadlines.push(deadline);
+        self.moments.push(moment);
+        if deadline != NEVER {
+            self.waiting.insert((moment, id), ());
+        }
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|(key, ())| key.0)
+    }
+
+    /// The deadline that a step inserts, if it does.
+    fn inserted(&self, step: &Step) -> Option<u64> {
+        Some(match *step {
+            Step::InsertIn(distance) => self.now.saturating_add_signed(distance),
+            Step::InsertAt(deadline) => deadline,
+            Step::InsertEqual(pick) => *self.deadlines.get(pick % self.deadlines.len().max(1))?,
+            _ => return None,
+        })
+    }
+
+    /// The time that a step goes on to, if it does.
+    fn advanced(&self, step: &Step) -> Option<u64> {
+        let to = match *step {
+            Step::Advance(distance) => self.now.saturating_add(distance),
+            Step::ToNext(off) => self.next()?.saturating_add_signed(off),
+            Step::ToEnd(off) => u64::MAX - off,
+            _ => return None,
+        };
+        Some(to.max(self.now))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_wheel_does_what_a_sorted_map_does(
+        mut steps in prop::collection::vec(step(), 1..120),
+        end in 0..3u64,
+        limit in 1..40usize,
+    ) {
+        steps.push(Step::ToEnd(end));
+        let (mut bench, mut model) = (Bench::new(), Model::new());
+        let mut was_removed = false;
+        for step in &steps {
+            if let Some(deadline) = model.inserted(step) {
+                bench.insert(deadline);
+                model.insert(deadline);
+            } else if let Step::Remove(pick) = step && !model.deadlines.is_empty() {
+                let id = pick % model.deadlines.len();
+                let is_in = model.waiting.remove(&(model.moments[id], id)).is_some();
+                prop_assert_eq!(bench.remove(id), is_in);
+                was_removed |= is_in;
+            } else if let Some(now) = model.advanced(step) {
+                model.now = now;
+                let later = model.waiting.split_off(&(now, usize::MAX));
+                let due: Vec<_> = model.waiting.keys().map(|key| key.1).collect();
+                model.waiting = later;
+                prop_assert_eq!(bench.expire(now, limit), due);
+                let next = bench.wheel.next_deadline();
+                prop_assert!(next.is_none_or(|next| next > now), "it would be called for nothing");
+            }
+            let (next, expected) = (bench.wheel.next_deadline(), model.next());
+            prop_assert_eq!(next.is_some(), expected.is_some());
+            prop_assert!(next <= expected, "nothing may be late");
+            if !was_removed {
+                prop_assert_eq!(next, expected);
+            }
+        }
+        prop_assert!(model.waiting.keys().all(|key| key.0 > model.now));
+    }
+
+    /// The same with turns that are too short, and all that can happen between them.
+    #[test]
+    fn short_turns_lose_nothing_and_keep_the_order(
+        steps in prop::collection::vec(prop_oneof![
+            3 => step(),
+            2 => (1..4u64).prop_map(Step::Turn),
+        ], 1..120),
+    ) {
+        let (mut bench, mut model) = (Bench::new(), Model::new());
+        // Entries that were still to come when they were inserted, in the order they fired.
+        let mut in_order: Option<(u64, usize)> = None;
+        let mut check = |model: &mut Model, fired: Vec<usize>| {
+            for id in fired {
+                assert!(model.deadlines[id] <= model.now, "early");
+                assert!(model.waiting.remove(&(model.moments[id], id)).is_some(), "twice, or though removed");
+                if model.deadlines[id] == model.moments[id] {
+                    let key = (model.moments[id], id);
+                    assert!(in_order < Some(key), "out of order");
+                    in_order = Some(key);
+                }
+            }
+        };
+        for step in &steps {
+            if let Some(deadline) = model.inserted(step) {
+                bench.insert(deadline);
+                model.insert(deadline);
+                // One for this very moment counts as past: it need not wait for others of that moment.
+                if deadline == model.now {
+                    let id = model.deadlines.len() - 1;
+                    model.deadlines[id] = 0;
+                }
+            } else if let Step::Remove(pick) = step && !model.deadlines.is_empty() {
+                let id = pick % model.deadlines.len();
+                let is_in = model.waiting.remove(&(model.moments[id], id)).is_some();
+                prop_assert_eq!(bench.remove(id), is_in);
+            } else if let Some(now) = model.advanced(step) {
+                model.now = now;
+                let (fired, _) = bench.turn(now, 1);
+                check(&mut model, fired);
+            } else if let Step::Turn(limit) = step {
+                let (fired, is_more) = bench.turn(model.now, *limit as usize);
+                check(&mut model, fired);
+                prop_assert!(is_more || model.next().is_none_or(|next| next > model.now));
+            }
+        }
+        model.now = u64::MAX;
+        let fired = bench.expire(u64::MAX, 5);
+        check(&mut model, fired);
+        prop_assert!(model.waiting.is_empty());
+    }
+}
