@@ -1,6 +1,37 @@
-//! Time. So far: `wheel`, a timing wheel that knows no clock.
-#![allow(dead_code, unused_imports, reason = "what uses it is to come")]
+//! Time: moments, sleeping, time limits, regular ticks.
+//!
+//! - [`Instant`] and [`Duration`], as in std.
+//! - [`sleep`], [`sleep_until`]: wait.
+//!
+//! Beneath: `wheel` is a timing wheel and knows no clock, `timers` is what each
+//! core has of it, `driver` is all that the module knows of the scheduler.
+//!
+//! Timers are exact to the nanosecond and never early. How late one is depends on
+//! how soon its core looks; nothing is rounded or put together. They are right for as
+//! long as the clock runs, 584 years, and a deadline beyond that never comes.
 
 mod list;
 mod shim;
+#[cfg(not(loom))]
+#[allow(dead_code, reason = "the scheduler is to call some of it")]
+mod timers;
+#[cfg(loom)]
+pub mod timers;
 mod wheel;
+
+#[cfg(not(loom))]
+mod driver;
+#[cfg(not(loom))]
+mod instant;
+#[cfg(not(loom))]
+mod sleep;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use core::time::Duration;
+#[cfg(not(loom))]
+pub use {
+    instant::Instant,
+    sleep::{Sleep, sleep, sleep_until},
+};
