@@ -2,6 +2,8 @@
 //!
 //! - [`Instant`] and [`Duration`], as in std.
 //! - [`sleep`], [`sleep_until`]: wait.
+//! - [`timeout`], [`timeout_at`]: give up on a future.
+//! - [`interval`], [`interval_at`]: tick.
 //!
 //! Beneath: `wheel` is a timing wheel and knows no clock, `timers` is what each
 //! core has of it, `driver` is all that the module knows of the scheduler.
@@ -24,7 +26,11 @@ mod driver;
 #[cfg(not(loom))]
 mod instant;
 #[cfg(not(loom))]
+mod interval;
+#[cfg(not(loom))]
 mod sleep;
+#[cfg(not(loom))]
+mod timeout;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -33,5 +39,7 @@ pub use core::time::Duration;
 #[cfg(not(loom))]
 pub use {
     instant::Instant,
+    interval::{Interval, MissedTick, interval, interval_at},
     sleep::{Sleep, sleep, sleep_until},
+    timeout::{Elapsed, Timeout, timeout, timeout_at},
 };

@@ -15,7 +15,8 @@ use core::{
 
 /// Waits for a while. A duration beyond the end of the clock never ends.
 ///
-/// The time counts from this call, not from the first poll.
+/// The time counts from this call, not from the first poll: by the clock of the
+/// executor that this runs on, or the machine's where none runs.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().saturating_add(duration))
 }

@@ -1,6 +1,8 @@
 //! Futures of this module on a stand-in core, whose clock the test sets.
 
+mod interval;
 mod sleep;
+mod timeout;
 mod timers;
 
 use super::driver::stand_in::StandIn;
@@ -39,8 +41,9 @@ fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Runs a future to its end on a core of its own, which starts at `now`, and
-/// sleeps until its next timer whenever the future waits.
+/// Runs a future to its end on a core, which sleeps until its next timer
+/// whenever the future waits. What takes the time when it is made, as `sleep`
+/// does, is to be made inside.
 fn block_on<F: Future>(core: &Arc<StandIn>, future: F) -> F::Output {
     let mut future = pin!(future);
     let (count, waker) = Count::new();
