@@ -65,6 +65,7 @@ struct Image;
 impl Upcalls for Image {
     fn on_timer(&self) {
         bump(&counts(cores::this_core()).timers);
+        executor::on_timer();
         let hook = ON_TIMER.load(Relaxed);
         if hook != 0 {
             // SAFETY: only `set_timer_hook` writes it, and writes a `fn()`.

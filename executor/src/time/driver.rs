@@ -1,70 +1,104 @@
 //! What timers need from the scheduler, and all that they know of it: the
 //! timers of the core this runs on, its clock, and a way to make it look.
 //!
-//! Until a scheduler is wired in, there is a core only in this crate's own
-//! tests: the stand-in below, with a clock that the test sets.
+//! In this crate's own unit tests there is another kind of core: the stand-in
+//! below, with a clock that the test sets.
 
 use super::timers::Timers;
+use crate::{
+    scheduler::{shared::Shared, worker::Worker},
+    task::waker,
+};
+use core::ptr::NonNull;
+use hal::preempt;
 
 /// The timers of the core that this ran on when it was asked, and its clock. A
 /// future that registered a timer keeps it: it may be polled or dropped on
 /// another core later, but its timer stays where it is.
-#[derive(Clone)]
 pub(crate) struct Here {
     core: Core,
 }
 
 /// What keeps the timers alive.
-#[derive(Clone)]
 enum Core {
     #[cfg(test)]
     StandIn(alloc::sync::Arc<stand_in::StandIn>),
-    /// To be the scheduler's core.
-    #[allow(dead_code, reason = "nothing is wired in yet")]
-    None(core::convert::Infallible),
+    /// A reference to it is counted.
+    Worker(NonNull<Worker>),
 }
+
+// SAFETY: what is used of a worker may be used by any thread.
+unsafe impl Send for Here {}
+// SAFETY: as above.
+unsafe impl Sync for Here {}
 
 impl Here {
     /// None: no executor runs here.
     pub(crate) fn current() -> Option<Self> {
         #[cfg(test)]
-        return stand_in::current().map(|core| Self {
-            core: Core::StandIn(core),
-        });
-        #[cfg(not(test))]
-        None
+        if let Some(core) = stand_in::current() {
+            let core = Core::StandIn(core);
+            return Some(Self { core });
+        }
+        let guard = preempt::guard();
+        // From outside, the timer is with a core that is served whether or not somebody sits in the
+        // first one's seat, if there is one.
+        let outside = || waker::visited().and_then(|shared| shared.cores().iter().take(2).last());
+        let worker = Worker::here(&guard).or_else(outside)?;
+        worker.retain();
+        Some(Self {
+            core: Core::Worker(worker.into()),
+        })
     }
 
     /// Its timers.
+    #[inline]
     pub(crate) fn timers(&self) -> &Timers {
         match &self.core {
             #[cfg(test)]
             Core::StandIn(core) => &core.timers,
-            Core::None(none) => match *none {},
+            // SAFETY: its own reference keeps it.
+            Core::Worker(worker) => unsafe { &worker.as_ref().timers },
         }
     }
 
     /// Its clock, in nanoseconds.
+    #[inline]
     pub(crate) fn now(&self) -> u64 {
         match &self.core {
             #[cfg(test)]
             Core::StandIn(core) => core.now(),
-            Core::None(none) => match *none {},
+            // SAFETY: its own reference keeps it.
+            Core::Worker(worker) => unsafe { worker.as_ref().shared().clock.now() },
         }
     }
 
     /// Sees to it that these timers are looked at when it is `deadline`: there
-    /// is a new earliest one. Whoever calls may have moved to another core since
-    /// [`current`](Self::current) or since the timer was registered; then that
-    /// core is asleep, perhaps for longer, and has to be kicked, after a full fence.
-    pub(crate) fn arm(&self, deadline: u64) {
+    /// is a new earliest one. From any core.
+    pub(crate) fn arm(&self, _deadline: u64) {
         match &self.core {
             #[cfg(test)]
-            Core::StandIn(core) => core.arm(deadline),
-            Core::None(none) => {
-                let _ = deadline;
-                match *none {}
+            Core::StandIn(core) => core.arm(_deadline),
+            Core::Worker(worker) => {
+                let guard = preempt::guard();
+                // SAFETY: its own reference keeps it.
+                let worker = unsafe { worker.as_ref() };
+                match Worker::here(&guard) {
+                    Some(here) if core::ptr::eq(here, worker) => worker.arm(),
+                    // It sets its own timer when it looks; and it may be asleep for longer than that.
+                    _ => worker.look_at_timers(),
+                }
             }
+        }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        match self.core {
+            #[cfg(test)]
+            Core::StandIn(_) => {}
+            Core::Worker(worker) => Worker::release(worker),
         }
     }
 }
@@ -72,7 +106,16 @@ impl Here {
 /// What time it is, in nanoseconds: by the clock of the running executor, or
 /// else by the machine's.
 pub(crate) fn now() -> u64 {
-    Here::current().map_or_else(hal::clock::now, |here| here.now())
+    #[cfg(test)]
+    if let Some(core) = stand_in::current() {
+        return core.now();
+    }
+    let guard = preempt::guard();
+    let now = |shared: &Shared| shared.clock.now();
+    match Worker::here(&guard) {
+        Some(worker) => now(worker.shared()),
+        None => waker::visited().map_or_else(hal::clock::now, now),
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,7 @@
 mod list;
 mod shim;
 #[cfg(not(loom))]
-#[allow(dead_code, reason = "the scheduler is to call some of it")]
-mod timers;
+pub(crate) mod timers;
 #[cfg(loom)]
 pub mod timers;
 mod wheel;

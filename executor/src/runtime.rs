@@ -1,0 +1,450 @@
+//! A runtime: the cores it has, and how it begins and ends.
+//!
+//! The first core of a runtime is whichever thread calls
+//! [`block_on`](Runtime::block_on), while it does; the others come from
+//! [`hal::lot`] (on the image the cores that have nothing to do, on the host
+//! new threads) and go back there when the runtime is shut down.
+
+use crate::{
+    scheduler::{
+        policy::Policy,
+        shared::{Phase, Shared},
+        worker::{STOP, Worker},
+    },
+    task::{self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle},
+};
+use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
+use core::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::pin,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, Ordering::*},
+    task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
+};
+use hal::{
+    cores, irq,
+    lot::{self, Run},
+};
+
+/// What a runtime is made of; see [`Builder`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Cores, the one that calls `block_on` included. None: all there are.
+    pub workers: Option<usize>,
+    /// Whether a core without work takes some from others.
+    pub stealing: bool,
+    /// Tasks that one core's deque holds, for each priority; more go to the injector. A power of two.
+    pub queue: usize,
+    /// Most tasks that are stolen at once.
+    pub steal_batch: usize,
+    /// Whether names, ages, polls and times of all tasks are kept for `tasks()`.
+    pub track: bool,
+    /// Whether time jumps to the next deadline when there is nothing to do. For tests, on one core.
+    pub virtual_clock: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            stealing: true,
+            queue: 256,
+            steal_batch: 128,
+            track: false,
+            virtual_clock: false,
+        }
+    }
+}
+
+/// Makes one policy for each core.
+type MakePolicy = Box<dyn Fn(usize) -> Box<dyn Policy>>;
+
+/// Builds a [`Runtime`].
+#[derive(Default)]
+pub struct Builder {
+    config: Config,
+    policy: Option<MakePolicy>,
+}
+
+/// Why a runtime could not be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// More cores were asked for than there are free.
+    TooFewCores {
+        /// Asked for.
+        asked: usize,
+        /// Free, the calling one included.
+        free: usize,
+    },
+    /// A runtime needs a core.
+    NoCores,
+    /// The size of queues is not a power of two between 2 and 65536.
+    QueueSize(usize),
+    /// At least one task must be stolen at once.
+    StealBatch,
+    /// Virtual time is for one core only.
+    VirtualClock,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewCores { asked, free } => write!(
+                f,
+                "{asked} cores are asked for and {free} are free: ask for fewer, or shut another runtime down"
+            ),
+            Self::NoCores => f.write_str("a runtime needs at least one core"),
+            Self::QueueSize(size) => write!(
+                f,
+                "queues of {size}: the size must be a power of two from 2 to 65536"
+            ),
+            Self::StealBatch => f.write_str("a steal must take at least one task"),
+            Self::VirtualClock => {
+                f.write_str("virtual time is for runtimes of one core: set `workers(1)`")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+impl Builder {
+    /// As many cores as are free, stealing, queues of 256.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many cores, the one that calls `block_on` included. One: everything
+    /// runs within `block_on`.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.config.workers = Some(workers);
+        self
+    }
+
+    /// Whether a core without work takes some from others.
+    pub fn stealing(mut self, on: bool) -> Self {
+        self.config.stealing = on;
+        self
+    }
+
+    /// Tasks that a core's deque holds, for each priority: a power of two.
+    pub fn queue(mut self, size: usize) -> Self {
+        self.config.queue = size;
+        self
+    }
+
+    /// Most tasks that are stolen at once.
+    pub fn steal_batch(mut self, most: usize) -> Self {
+        self.config.steal_batch = most;
+        self
+    }
+
+    /// Keeps name, age, polls and time of every task, for `tasks()`. Costs each
+    /// task a block of memory and two looks at the clock for each poll.
+    pub fn track(mut self, on: bool) -> Self {
+        self.config.track = on;
+        self
+    }
+
+    /// Time that jumps to the next deadline when there is nothing to do, and
+    /// stands still otherwise: tests that sleep for a year are over at once.
+    pub fn virtual_clock(mut self) -> Self {
+        self.config.virtual_clock = true;
+        self
+    }
+
+    /// Replaces work stealing by a policy of the user's own; `make` is called for each core.
+    pub fn policy(mut self, make: impl Fn(usize) -> Box<dyn Policy> + 'static) -> Self {
+        self.policy = Some(Box::new(make));
+        self
+    }
+
+    /// Builds it, and starts its cores but the first.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let Self { mut config, policy } = self;
+        if config.workers == Some(0) {
+            return Err(BuildError::NoCores);
+        }
+        if !config.queue.is_power_of_two() || !(2..=65536).contains(&config.queue) {
+            return Err(BuildError::QueueSize(config.queue));
+        }
+        if config.steal_batch == 0 {
+            return Err(BuildError::StealBatch);
+        }
+        if config.virtual_clock && config.workers != Some(1) {
+            return Err(BuildError::VirtualClock);
+        }
+        // Another policy has no queues that could be stolen from.
+        config.stealing &= policy.is_none();
+        let wanted = config.workers.map_or(usize::MAX, |workers| workers - 1);
+        let others = lot::claim(wanted);
+        if config.workers.is_some() && others.len() < wanted {
+            lot::give_back(others);
+            return Err(BuildError::TooFewCores {
+                asked: wanted + 1,
+                free: others.len() + 1,
+            });
+        }
+        let shared = Shared::new(config, others.len() + 1, policy.as_deref());
+        // SAFETY: the runtime holds it until it is dropped.
+        let this = unsafe { shared.as_ref() };
+        this.serving.store(others.len(), Relaxed);
+        let run = |(core, worker): (usize, &Worker)| {
+            lot::run(core, serve, core::ptr::from_ref(worker).expose_provenance())
+        };
+        let runs = others.iter().zip(&this.cores()[1..]).map(run).collect();
+        Ok(Runtime { shared, runs })
+    }
+}
+
+/// What a core of the lot does for a runtime.
+fn serve(worker: usize) {
+    let worker = core::ptr::with_exposed_provenance::<Worker>(worker);
+    // SAFETY: `end` waits until this core has said that it is done.
+    let worker = unsafe { &*worker };
+    // SAFETY: this is the only core that was given this worker.
+    unsafe { worker.run() };
+    let shared = worker.shared();
+    let waiting = shared.waiting.load(Relaxed);
+    // Release pairs with the acquire in `end`. The runtime may be gone from here on.
+    shared.serving.fetch_sub(1, Release);
+    cores::kick(waiting);
+}
+
+/// Cores that run tasks.
+///
+/// Dropping it cancels all its tasks and waits until they have ended; see
+/// [`shutdown`](Self::shutdown) for letting them finish.
+pub struct Runtime {
+    shared: NonNull<Shared>,
+    /// What its cores but the first do.
+    runs: Vec<Run>,
+}
+
+// SAFETY: all that is shared is made for it.
+unsafe impl Send for Runtime {}
+// SAFETY: as above.
+unsafe impl Sync for Runtime {}
+
+impl Runtime {
+    /// A runtime on all free cores.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A runtime that is not as usual.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: the runtime's own reference keeps it.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// How many cores it has.
+    pub fn cores(&self) -> usize {
+        self.shared().cores().len()
+    }
+
+    /// Starts a task; see [`task::spawn`].
+    pub fn spawn<F>(&self, future: F) -> TaskHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_with(TaskBuilder::new(), future)
+    }
+
+    /// Starts a task with a name, a priority, a core.
+    pub fn spawn_with<F>(&self, builder: TaskBuilder, future: F) -> TaskHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let how = Start {
+            builder,
+            ..Start::default()
+        };
+        // SAFETY: the future and its output are `Send`.
+        task::expect(unsafe { task::start(Origin::Outside(self.shared()), how, future) })
+    }
+
+    /// Runs a future to its end, and meanwhile, if no other thread does, serves
+    /// the runtime's first core. The future is a local task of that core: it
+    /// need not be `Send`, and may [`spawn_local`](task::spawn_local).
+    ///
+    /// # Panics
+    /// If the future panics, and within a task: await there instead.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(
+            cores::local().is_null() || irq::in_handler(),
+            "`block_on` was called within a task: await the future instead"
+        );
+        let shared = self.shared();
+        // Acquire pairs with the release below: the worker as the last one left it.
+        if shared.seat.swap(true, Acquire) {
+            return self.wait_for(future);
+        }
+        let result = self.serve_while(future);
+        // Release pairs with the acquire above.
+        shared.seat.store(false, Release);
+        match result {
+            Ok(output) => output,
+            Err(TaskError::Panicked(panic)) => panic.resume(),
+            Err(TaskError::Cancelled) => unreachable!("nobody cancels what `block_on` runs"),
+        }
+    }
+
+    /// `block_on` in the first core's seat.
+    fn serve_while<F: Future>(&self, future: F) -> Result<F::Output, TaskError> {
+        let shared = self.shared();
+        let worker = &shared.cores()[0];
+        let how = Start {
+            builder: TaskBuilder::new().core(0),
+            local: true,
+            main: true,
+        };
+        // SAFETY: it runs on this core only, and has ended before this function returns.
+        let mut main = task::expect(unsafe { task::start(Origin::Outside(shared), how, future) });
+        let waker = stop_waker(worker);
+        loop {
+            if let Poll::Ready(outcome) = pin!(&mut main).poll(&mut Context::from_waker(&waker)) {
+                return outcome;
+            }
+            // SAFETY: the seat is ours, and the runtime outlives `self`.
+            unsafe { worker.run() };
+        }
+    }
+
+    /// `block_on` when another thread serves the first core.
+    fn wait_for<F: Future>(&self, future: F) -> F::Output {
+        let signal = Arc::new(Signal {
+            core: cores::this_core(),
+            is_set: AtomicBool::new(true),
+        });
+        let waker = Waker::from(signal.clone());
+        let mut future = pin!(future);
+        loop {
+            // Acquire pairs with the release in `wake`.
+            if signal.is_set.swap(false, Acquire) {
+                let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(output) = task::waker::visit(self.shared(), poll) {
+                    return output;
+                }
+            }
+            let masked = irq::mask();
+            if !signal.is_set.load(Relaxed) {
+                irq::wait(&masked);
+            }
+        }
+    }
+
+    /// Takes no more tasks from outside, waits until all have ended, and gives
+    /// the cores back.
+    pub fn shutdown(self) {
+        self.end(Phase::Draining);
+    }
+
+    /// Cancels all tasks, waits until their finalizers have run, and gives the
+    /// cores back. The same as dropping the runtime.
+    pub fn shutdown_now(self) {}
+
+    fn end(&self, phase: Phase) {
+        let shared = self.shared();
+        // On this core, as a task: so the first core is served meanwhile.
+        self.block_on(async {
+            shared.begin(phase);
+            poll_fn(|context| {
+                shared.set_drained(context.waker());
+                // This one lives.
+                if shared.live() <= 1 {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+        });
+        shared.waiting.store(cores::this_core(), Relaxed);
+        for worker in &shared.cores()[1..] {
+            worker.post_mail(STOP);
+            shared.notify_core(worker.index);
+        }
+        loop {
+            let masked = irq::mask();
+            // Acquire pairs with the release in `serve`.
+            if shared.serving.load(Acquire) == 0 {
+                break;
+            }
+            irq::wait(&masked);
+        }
+        // All have said that they return; so that they are back in the lot when this does.
+        self.runs.iter().for_each(|run| run.wait());
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let shared = self.shared();
+        if shared.phase() != Phase::Draining {
+            self.end(Phase::Cancelling);
+        }
+        let shared = self.shared;
+        // SAFETY: as long as one worker is left to release.
+        let count = unsafe { shared.as_ref() }.parts().len();
+        for index in 0..count {
+            // SAFETY: its reference, given back here, keeps it and with it the rest.
+            let worker = NonNull::from(unsafe { &shared.as_ref().parts()[index] });
+            Worker::release(worker);
+        }
+    }
+}
+
+/// Wakes a thread that waits outside.
+struct Signal {
+    core: usize,
+    is_set: AtomicBool,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Release pairs with the acquire in `wait_for`.
+        self.is_set.store(true, Release);
+        cores::kick(self.core);
+    }
+}
+
+/// A waker that makes a worker's loop return. Not counted: its clones are used
+/// by that worker's tasks only, before it returns.
+fn stop_waker(worker: &Worker) -> Waker {
+    static VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|worker| RawWaker::new(worker, &VTABLE), stop, stop, |_| {});
+    fn stop(worker: *const ()) {
+        // SAFETY: the main task ends on this worker, while it is served.
+        unsafe { &*worker.cast::<Worker>() }.post_mail(STOP);
+    }
+    // SAFETY: the functions keep the contract of wakers; nothing is counted.
+    unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(worker).cast(), &VTABLE)) }
+}
+
+/// Calls `with` for the runtime that this runs in.
+pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {
+    let shared = {
+        let guard = hal::preempt::guard();
+        Worker::here(&guard).map(|worker| worker.shared)
+    };
+    match (shared, task::waker::visited()) {
+        // SAFETY: what runs on a worker's core is outlived by its runtime.
+        (Some(shared), _) => with(unsafe { shared.as_ref() }),
+        (None, Some(shared)) => with(shared),
+        (None, None) => {
+            panic!("no runtime runs here: call this within `Runtime::block_on` or a task")
+        }
+    }
+}

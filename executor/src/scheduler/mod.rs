@@ -1,0 +1,32 @@
+//! Who runs which task, when and where.
+//!
+//! | | |
+//! |---|---|
+//! | `worker` | one core: its queues and its loop |
+//! | `shared` | what the cores of a runtime share |
+//! | `idle` | who sleeps, who searches, whom to kick |
+//! | `fair` | turns that go out of order, so that nothing waits for ever |
+//! | `policy` | another order than work stealing |
+//! | `registry` | the list of all tasks |
+//!
+//! A woken task goes, by [`schedule`], to the next slot of the core that woke
+//! it; from an interrupt, to that core's inbox; from outside, to the injector;
+//! a pinned one, to its own core.
+
+pub mod idle;
+
+#[cfg(not(loom))]
+pub mod fair;
+#[cfg(not(loom))]
+pub mod policy;
+#[cfg(not(loom))]
+pub(crate) mod registry;
+#[cfg(not(loom))]
+mod schedule;
+#[cfg(not(loom))]
+pub(crate) mod shared;
+#[cfg(not(loom))]
+pub(crate) mod worker;
+
+#[cfg(not(loom))]
+pub(crate) use schedule::{on_timer, schedule};

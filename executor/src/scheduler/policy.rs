@@ -1,0 +1,129 @@
+//! A scheduling policy of the user's own.
+//!
+//! The default, work stealing, is built into the worker's loop and costs
+//! nothing for being replaceable. Another policy says in which order each core
+//! runs what is runnable there; everything else (task states, interrupts,
+//! sleeping and kicking, time) stays the same.
+
+use crate::{
+    Priority,
+    queue::List,
+    task::{TaskId, cell::Header},
+};
+use core::{mem::ManuallyDrop, ptr::NonNull};
+use hal::sync::Lock;
+
+/// Why a task is runnable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// It is new.
+    Spawned,
+    /// A waker fired.
+    Woken,
+    /// It ran and can go on.
+    Yielded,
+}
+
+/// A task that is to be polled. Dropping it ends the task as cancelled.
+pub struct Runnable(NonNull<Header>);
+
+// SAFETY: it is the only entry of a queued task, which any core may take; pinned and local tasks are
+// given to the policy of their core only.
+unsafe impl Send for Runnable {}
+
+impl Runnable {
+    /// # Safety
+    /// The task is queued, and this is its only entry.
+    pub(crate) unsafe fn new(task: NonNull<Header>) -> Self {
+        Self(task)
+    }
+
+    pub(crate) fn into_inner(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: a queued task lives.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Which task it is.
+    pub fn id(&self) -> TaskId {
+        self.header().id
+    }
+
+    /// Its priority.
+    pub fn priority(&self) -> Priority {
+        Priority::from_level(self.header().state.now().level())
+    }
+
+    /// The number it was spawned with ([`Builder::tag`](crate::task::Builder::tag)); 0: none.
+    pub fn tag(&self) -> u64 {
+        self.header().extra().map_or(0, |extra| extra.tag)
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        let header = self.header();
+        // Queued already, so nobody is to be told; but the entry must not be lost.
+        let _ = header.state.cancel();
+        // SAFETY: a task's home lives as long as the task.
+        unsafe { header.home.as_ref() }
+            .shared()
+            .inject(self.0, header.state.now());
+    }
+}
+
+/// In which order a core runs its tasks. One is made for each core.
+///
+/// `push` and `pop` are called by that core only, one at a time, never in an
+/// interrupt.
+pub trait Policy: Send + Sync + 'static {
+    /// A task has become runnable.
+    fn push(&self, task: Runnable, reason: Reason);
+    /// The task to poll next.
+    fn pop(&self) -> Option<Runnable>;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool;
+    /// Whether what is pushed on one core may be popped on another; a sleeping
+    /// core is then kicked. No by default.
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+/// First come, first served: one queue, priorities count for nothing.
+pub struct Fifo(Lock<List<Header>>);
+
+impl Fifo {
+    /// An empty queue.
+    pub const fn new() -> Self {
+        Self(Lock::new(List::new()))
+    }
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy for Fifo {
+    fn push(&self, task: Runnable, _: Reason) {
+        // SAFETY: it was the only entry of the task, so that is in no queue.
+        unsafe { self.0.lock().push_back(task.into_inner()) };
+    }
+
+    fn pop(&self) -> Option<Runnable> {
+        // SAFETY: `push` put the only entry of a queued task there.
+        self.0
+            .lock()
+            .pop_front()
+            .map(|task| unsafe { Runnable::new(task) })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}

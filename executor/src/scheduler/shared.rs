@@ -1,0 +1,296 @@
+//! What all cores of a runtime share.
+
+use super::{
+    idle::Idle,
+    policy::Policy,
+    worker::{DRAIN, How, LEVELS, Worker},
+};
+use crate::{
+    queue::Injector,
+    runtime::Config,
+    task::{cell::Header, state::Word},
+};
+use alloc::boxed::Box;
+use core::{
+    mem::MaybeUninit,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
+    task::Waker,
+};
+use hal::{cores, sync::Lock};
+
+/// How far a runtime has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Takes all tasks.
+    Open = 0,
+    /// Takes those of its own tasks only.
+    Draining = 1,
+    /// Takes none; all are cancelled.
+    Cancelling = 2,
+}
+
+/// One for each runtime; freed with the last reference to any of its workers.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(super) injectors: [Injector<Header>; LEVELS],
+    pub(crate) idle: Idle,
+    pub(crate) clock: Clock,
+    /// One for each core, and a last one that no core serves: home of what is spawned from outside.
+    workers: Box<[Worker]>,
+    /// Held while the outside part of the list of tasks is changed.
+    pub(crate) outside: Lock<()>,
+    /// Workers that are still referred to.
+    references: AtomicUsize,
+    phase: AtomicU8,
+    /// Whoever waits until all tasks have ended.
+    drained: Lock<Option<Waker>>,
+    /// Whether a thread serves worker 0.
+    pub(crate) seat: AtomicBool,
+    /// Workers 1 and up that have not returned.
+    pub(crate) serving: AtomicUsize,
+    /// The core that waits until they have.
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl Shared {
+    /// `count` cores.
+    pub(crate) fn new(
+        config: Config,
+        count: usize,
+        policy: Option<&dyn Fn(usize) -> Box<dyn Policy>>,
+    ) -> NonNull<Self> {
+        let mut memory = Box::<MaybeUninit<Self>>::new(MaybeUninit::uninit());
+        let shared = NonNull::from(&mut *memory).cast::<Self>();
+        let how = How {
+            queue: config.queue,
+            is_many: count > 1,
+            is_default: policy.is_none(),
+            is_plain: policy.is_none() && !config.track,
+        };
+        let worker = |index| {
+            let own = policy.filter(|_| index < count).map(|make| make(index));
+            Worker::new(shared, index, how, own)
+        };
+        memory.write(Self {
+            injectors: [const { () }; LEVELS].map(|()| Injector::new()),
+            idle: Idle::new(),
+            clock: Clock::new(config.virtual_clock),
+            workers: (0..=count).map(worker).collect(),
+            outside: Lock::new(()),
+            references: AtomicUsize::new(count + 1),
+            phase: AtomicU8::new(Phase::Open as u8),
+            drained: Lock::new(None),
+            seat: AtomicBool::new(false),
+            serving: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            config,
+        });
+        Box::leak(memory);
+        shared
+    }
+
+    /// One worker less is referred to; with the last, the memory goes.
+    pub(super) fn release(shared: NonNull<Self>) {
+        // SAFETY: the caller's worker counts until here.
+        let this = unsafe { shared.as_ref() };
+        // Release pairs with the acquire of the last.
+        if this.references.fetch_sub(1, Release) == 1 {
+            fence(Acquire);
+            // SAFETY: made by `new` in a box, and nobody refers to it any more.
+            drop(unsafe { Box::from_raw(shared.as_ptr()) });
+        }
+    }
+
+    /// The workers that cores serve.
+    #[inline]
+    pub(crate) fn cores(&self) -> &[Worker] {
+        &self.workers[..self.workers.len() - 1]
+    }
+
+    /// Home of what is spawned from outside.
+    pub(crate) fn outsider(&self) -> &Worker {
+        &self.workers[self.workers.len() - 1]
+    }
+
+    /// All parts of the list of tasks.
+    pub(crate) fn parts(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// There is work that any core may take: kicks one, if one sleeps and none searches.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if let Some(core) = self.idle.notify() {
+            self.kick(core);
+        }
+    }
+
+    /// There is work for one core only.
+    pub(crate) fn notify_core(&self, core: usize) {
+        if let Some(core) = self.idle.notify_core(core) {
+            self.kick(core);
+        }
+    }
+
+    #[cold]
+    fn kick(&self, index: usize) {
+        let worker = &self.workers[index];
+        worker.counters.0.kicks.add_from_any(1);
+        cores::kick(worker.core());
+    }
+
+    /// As `notify`, for a core that is not sure whether there is work.
+    pub(super) fn notify_if_any(&self, searcher: &Worker) {
+        if self.idle.sleepers() != 0 && (searcher.has_stealable() || self.has_work(searcher)) {
+            self.notify();
+        }
+    }
+
+    /// Whether there is something that this core could find. After a full fence.
+    pub(super) fn has_work(&self, searcher: &Worker) -> bool {
+        let stealing = self.config.stealing;
+        self.injectors.iter().any(|injector| !injector.is_empty())
+            || searcher.has_own()
+            || stealing && self.cores().iter().any(Worker::has_stealable)
+    }
+
+    /// A task from outside: for whichever core comes first, or for its own.
+    pub(crate) fn inject(&self, task: NonNull<Header>, word: Word) {
+        match word.pinned_to() {
+            Some(core) => {
+                self.cores()[core].post(task, word);
+                self.notify_core(core);
+            }
+            None => {
+                // SAFETY: just spawned or woken, so it is in no queue yet.
+                unsafe { self.injectors[word.level()].push(task) };
+                self.notify();
+            }
+        }
+    }
+
+    /// Tasks in the injectors.
+    pub(crate) fn injected(&self) -> usize {
+        self.injectors.iter().map(Injector::len).sum()
+    }
+
+    /// Whether all tasks are to end. Under the outside lock.
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.phase() == Phase::Cancelling
+    }
+
+    /// A core's share of what is in the injector.
+    pub(super) fn share_of(&self, count: usize) -> usize {
+        (count / self.cores().len() + 1).min(self.config.steal_batch)
+    }
+
+    // ---- the end ----
+
+    pub(crate) fn phase(&self) -> Phase {
+        // Relaxed: what matters is ordered by the mail and by the outside lock.
+        match self.phase.load(Relaxed) {
+            0 => Phase::Open,
+            1 => Phase::Draining,
+            _ => Phase::Cancelling,
+        }
+    }
+
+    /// Goes on to a phase; each core hears of it by mail.
+    pub(crate) fn begin(&self, phase: Phase) {
+        let outside = self.outside.lock();
+        self.phase.store(phase as u8, Relaxed);
+        drop(outside);
+        for worker in self.cores() {
+            worker.post_mail(DRAIN);
+            self.notify_core(worker.index);
+        }
+        if phase == Phase::Cancelling {
+            self.outsider().cancel_part();
+        }
+    }
+
+    /// How many tasks live.
+    pub(crate) fn live(&self) -> u64 {
+        // Those that ended first, then those that began: both only grow, so if they are equal, there
+        // was a moment in between when no task lived.
+        let ended: u64 = self
+            .workers
+            .iter()
+            .map(|worker| worker.counters.0.finished.get())
+            .sum();
+        // Acquire, with that in `get`: not before.
+        fence(Acquire);
+        let begun: u64 = self
+            .workers
+            .iter()
+            .map(|worker| worker.counters.0.spawned.get())
+            .sum();
+        begun.wrapping_sub(ended)
+    }
+
+    /// Who is to be woken when no task but that one lives.
+    pub(crate) fn set_drained(&self, waker: &Waker) {
+        let before = self.drained.lock().replace(waker.clone());
+        drop(before);
+        fence(SeqCst);
+    }
+
+    /// A core that drains has ended a task or has begun to drain.
+    #[cold]
+    pub(super) fn check_drained(&self) {
+        // One of the cores that end the last tasks sees what all others ended; pairs with itself.
+        fence(SeqCst);
+        // The one that waits is a task too.
+        if self.live() <= 1 {
+            let waker = self.drained.lock().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// A runtime's time: the machine's, or one that jumps to the next deadline
+/// whenever there is nothing to do.
+pub(crate) struct Clock {
+    is_virtual: bool,
+    now: AtomicU64,
+}
+
+impl Clock {
+    fn new(is_virtual: bool) -> Self {
+        Self {
+            is_virtual,
+            now: AtomicU64::new(0),
+        }
+    }
+
+    /// Nanoseconds.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        if self.is_virtual {
+            self.now.load(Relaxed)
+        } else {
+            hal::clock::now()
+        }
+    }
+
+    /// Sets this core's timer.
+    pub(super) fn arm(&self, deadline: u64) {
+        if !self.is_virtual {
+            hal::clock::arm(deadline);
+        }
+    }
+
+    /// Instead of sleeping: jumps to the next deadline, if time is virtual and there is one.
+    pub(super) fn advance(&self, worker: &Worker) -> bool {
+        let next = worker.timers.next();
+        if !self.is_virtual || next == u64::MAX {
+            return false;
+        }
+        self.now.fetch_max(next, Relaxed);
+        true
+    }
+}

@@ -1,0 +1,293 @@
+//! Counters, and every live task with what is known of it.
+
+use crate::{
+    Priority,
+    runtime::Runtime,
+    scheduler::{registry::Cursor, shared::Shared, worker::Worker},
+    task::{Task, TaskId},
+    time::Duration,
+};
+use alloc::{string::String, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+/// Written by one core, read by any.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds to it. By the one core that writes it, or under the one lock.
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        // Release pairs with the acquire in `get`: who sees the end of a task counted sees its spawns, too.
+        self.0
+            .store(self.0.load(Relaxed).wrapping_add(more), Release);
+    }
+
+    /// Adds to it, from any core.
+    pub(crate) fn add_from_any(&self, more: u64) {
+        self.0.fetch_add(more, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+}
+
+/// What one core counts.
+pub(crate) struct Counters {
+    pub(crate) polls: Counter,
+    pub(crate) spawned: Counter,
+    pub(crate) finished: Counter,
+    pub(crate) steals_tried: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) stolen: Counter,
+    pub(crate) overflows: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) idle: Counter,
+    /// By whichever core kicks.
+    pub(crate) kicks: Counter,
+}
+
+impl Counters {
+    pub(crate) const fn new() -> Self {
+        Self {
+            polls: Counter::new(),
+            spawned: Counter::new(),
+            finished: Counter::new(),
+            steals_tried: Counter::new(),
+            steals: Counter::new(),
+            stolen: Counter::new(),
+            overflows: Counter::new(),
+            parks: Counter::new(),
+            idle: Counter::new(),
+            kicks: Counter::new(),
+        }
+    }
+}
+
+/// What one core has done so far.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct CoreStats {
+    /// Polls.
+    pub polls: u64,
+    /// Tasks spawned here.
+    pub spawned: u64,
+    /// Tasks that ended here.
+    pub finished: u64,
+    /// Looks at another core's queue that had something in it.
+    pub steals_tried: u64,
+    /// Of those, the ones that got something.
+    pub steals: u64,
+    /// Tasks that came with them.
+    pub stolen: u64,
+    /// Tasks that found no room in the queue and went to the injector.
+    pub overflows: u64,
+    /// Kicks it got because it slept and there was work.
+    pub kicks: u64,
+    /// Times it slept.
+    pub parks: u64,
+    /// How long it slept.
+    pub idle: Duration,
+    /// Tasks in its queues now.
+    pub depth: usize,
+}
+
+impl CoreStats {
+    fn of(worker: &Worker) -> Self {
+        let counters = &worker.counters.0;
+        Self {
+            polls: counters.polls.get(),
+            spawned: counters.spawned.get(),
+            finished: counters.finished.get(),
+            steals_tried: counters.steals_tried.get(),
+            steals: counters.steals.get(),
+            stolen: counters.stolen.get(),
+            overflows: counters.overflows.get(),
+            kicks: counters.kicks.get(),
+            parks: counters.parks.get(),
+            idle: Duration::from_nanos(counters.idle.get()),
+            depth: worker.depth(),
+        }
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            polls: self.polls + other.polls,
+            spawned: self.spawned + other.spawned,
+            finished: self.finished + other.finished,
+            steals_tried: self.steals_tried + other.steals_tried,
+            steals: self.steals + other.steals,
+            stolen: self.stolen + other.stolen,
+            overflows: self.overflows + other.overflows,
+            kicks: self.kicks + other.kicks,
+            parks: self.parks + other.parks,
+            idle: self.idle + other.idle,
+            depth: self.depth + other.depth,
+        }
+    }
+}
+
+/// What a runtime has done so far.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Each core.
+    pub cores: Vec<CoreStats>,
+    /// All of them together, with what was spawned from outside.
+    pub total: CoreStats,
+    /// Tasks that wait in the injector.
+    pub injected: usize,
+    /// Tasks that live.
+    pub live: u64,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// A core polls it.
+    Running,
+    /// It could run.
+    Runnable,
+    /// It waits for a waker.
+    Waiting,
+    /// It has ended, just now.
+    Finished,
+}
+
+/// What is known of a task. What a runtime keeps only if it tracks its tasks is
+/// None or 0 elsewhere.
+#[derive(Clone, Debug)]
+pub struct TaskInfo {
+    /// Which one it is.
+    pub id: TaskId,
+    /// What it was called.
+    pub name: Option<String>,
+    /// What it does.
+    pub activity: Activity,
+    /// It was asked to end.
+    pub is_cancelled: bool,
+    /// Its priority.
+    pub priority: Priority,
+    /// The core it is bound to.
+    pub pinned: Option<usize>,
+    /// The task that spawned it.
+    pub parent: Option<TaskId>,
+    /// The core that polled it last, if it is tracked.
+    pub core: Option<usize>,
+    /// How long it has lived, if it is tracked.
+    pub age: Option<Duration>,
+    /// How often it was polled, if it is tracked.
+    pub polls: u64,
+    /// How long it ran, if it is tracked.
+    pub running: Duration,
+    /// What it waits for, if it is tracked and that is known.
+    pub waits_for: &'static str,
+}
+
+impl TaskInfo {
+    fn of(task: &Task, now: u64) -> Self {
+        let header = task.header();
+        let word = header.state.now();
+        let extra = header.extra();
+        let tracked = extra.filter(|_| word.is_tracked());
+        let activity = if word.is_done() {
+            Activity::Finished
+        } else if word.is_running() {
+            Activity::Running
+        } else if word.is_queued() {
+            Activity::Runnable
+        } else {
+            Activity::Waiting
+        };
+        Self {
+            id: task.id(),
+            name: task.name().map(String::from),
+            activity,
+            is_cancelled: word.was_cancelled(),
+            priority: Priority::from_level(word.level()),
+            pinned: word.pinned_to(),
+            parent: task.parent(),
+            core: tracked.map(|extra| extra.core.load(Relaxed) as usize),
+            age: tracked.map(|extra| Duration::from_nanos(now.saturating_sub(extra.born))),
+            polls: tracked.map_or(0, |extra| extra.polls.load(Relaxed)),
+            running: Duration::from_nanos(tracked.map_or(0, |extra| extra.running.load(Relaxed))),
+            waits_for: match (activity, tracked) {
+                (Activity::Waiting, Some(extra)) => extra.waits_for(),
+                _ => "",
+            },
+        }
+    }
+}
+
+impl Shared {
+    fn stats(&self) -> Stats {
+        let cores: Vec<CoreStats> = self.cores().iter().map(CoreStats::of).collect();
+        let outside = CoreStats::of(self.outsider());
+        Stats {
+            total: cores.iter().fold(outside, CoreStats::plus),
+            cores,
+            injected: self.injected(),
+            live: self.live(),
+        }
+    }
+
+    fn tasks(&self) -> Vec<TaskInfo> {
+        let now = self.clock.now();
+        let mut tasks = Vec::new();
+        for part in self.parts() {
+            let mut cursor = Cursor::default();
+            while let Some(task) = part.registry.next(&mut cursor) {
+                tasks.push(TaskInfo::of(&task, now));
+            }
+        }
+        tasks
+    }
+
+    fn find(&self, id: TaskId) -> Option<Task> {
+        self.parts().get(id.part())?.registry.find(id)
+    }
+}
+
+impl Runtime {
+    /// What its cores have done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared().stats()
+    }
+
+    /// Every task that lives.
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.shared().tasks()
+    }
+
+    /// The task with this id, if it lives.
+    pub fn find(&self, id: TaskId) -> Option<Task> {
+        self.shared().find(id)
+    }
+}
+
+/// [`Runtime::stats`] of the runtime that this runs in.
+///
+/// # Panics
+/// Where none runs.
+pub fn stats() -> Stats {
+    crate::runtime::with_current(Shared::stats)
+}
+
+/// [`Runtime::tasks`] of the runtime that this runs in.
+///
+/// # Panics
+/// Where none runs.
+pub fn tasks() -> Vec<TaskInfo> {
+    crate::runtime::with_current(Shared::tasks)
+}
+
+/// [`Runtime::find`] in the runtime that this runs in.
+///
+/// # Panics
+/// Where none runs.
+pub fn find(id: TaskId) -> Option<Task> {
+    crate::runtime::with_current(|shared| shared.find(id))
+}

@@ -1,0 +1,263 @@
+//! The task itself: one allocation, a header that everybody may look at, and
+//! behind it the future or, once that is gone, the outcome.
+//!
+//! [`Header`] is all that queues and wakers know. The functions that know the
+//! future's type are reached through its [`VTable`].
+
+use super::{TaskError, TaskId, extra::Extra, state::State};
+use crate::{queue::Linked, scheduler::worker::Worker};
+use alloc::alloc::{alloc, dealloc};
+use core::{
+    alloc::Layout,
+    cell::UnsafeCell,
+    future::Future,
+    mem::{ManuallyDrop, MaybeUninit},
+    pin::Pin,
+    ptr::NonNull,
+    sync::atomic::AtomicPtr,
+    task::{Context, Poll, Waker},
+};
+use hal::unwind;
+
+/// What is known of a task whose type is not. One cache line.
+#[repr(C, align(8))]
+pub(crate) struct Header {
+    /// Who may do what; see [`state`](super::state).
+    pub(crate) state: State,
+    /// What knows the type.
+    vtable: &'static VTable,
+    /// Next in whichever queue it is in, which guards it.
+    link: AtomicPtr<Header>,
+    /// Its name among all.
+    pub(crate) id: TaskId,
+    /// Where it was spawned: its place in the list of all tasks is there. Counted, so it outlives the task.
+    pub(crate) home: NonNull<Worker>,
+    /// What not every task has. Null, or made once and freed with the task.
+    pub(super) extra: AtomicPtr<Extra>,
+    /// The join waker; the state says whose it is.
+    joiner: UnsafeCell<MaybeUninit<Waker>>,
+}
+
+const _: () = assert!(size_of::<Header>() <= 64);
+
+// SAFETY: a task is in at most one queue at a time: only the step to QUEUED lets it into one, and
+// only the step from QUEUED to RUNNING, by whoever took it out, lets it be queued again.
+unsafe impl Linked for Header {
+    #[inline]
+    fn link(&self) -> &AtomicPtr<Self> {
+        &self.link
+    }
+}
+
+struct VTable {
+    /// Polls the future; if that is the end of it, drops it and writes the outcome.
+    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
+    /// Drops the future where it stands and writes this outcome.
+    abort: unsafe fn(NonNull<Header>, TaskError),
+    /// Moves the outcome out, to a `Result<T, TaskError>`.
+    read_outcome: unsafe fn(NonNull<Header>, *mut ()),
+    drop_outcome: unsafe fn(NonNull<Header>),
+    layout: Layout,
+}
+
+#[repr(C)]
+struct Cell<F: Future> {
+    header: Header,
+    stage: UnsafeCell<Stage<F>>,
+}
+
+#[repr(C)]
+union Stage<F: Future> {
+    future: ManuallyDrop<F>,
+    outcome: ManuallyDrop<Result<F::Output, TaskError>>,
+}
+
+impl<F: Future> Cell<F> {
+    const VTABLE: VTable = VTable {
+        poll: poll::<F>,
+        abort: abort::<F>,
+        read_outcome: read_outcome::<F>,
+        drop_outcome: drop_outcome::<F>,
+        layout: Layout::new::<Self>(),
+    };
+}
+
+/// Makes a task. None: no memory; the future comes back.
+#[inline]
+pub(crate) fn allocate<F: Future>(
+    future: F,
+    state: State,
+    extra: *mut Extra,
+) -> Result<NonNull<Header>, F> {
+    let layout = Layout::new::<Cell<F>>();
+    // SAFETY: a cell is not of size 0, it has a header.
+    let Some(cell) = NonNull::new(unsafe { alloc(layout) }.cast::<Cell<F>>()) else {
+        return Err(future);
+    };
+    // SAFETY: fresh memory of the right layout, and nobody else's yet. Field by field, so that the
+    // future is moved once.
+    unsafe {
+        let cell = cell.as_ptr();
+        (&raw mut (*cell).header).write(Header {
+            state,
+            vtable: const { &Cell::<F>::VTABLE },
+            link: AtomicPtr::new(core::ptr::null_mut()),
+            id: TaskId::NONE,
+            home: NonNull::dangling(),
+            extra: AtomicPtr::new(extra),
+            joiner: UnsafeCell::new(MaybeUninit::uninit()),
+        });
+        (&raw mut (*cell).stage).cast::<F>().write(future);
+    }
+    Ok(cell.cast())
+}
+
+/// # Safety
+/// The caller owns the future (the task is RUNNING by its doing), and it has neither ended nor been aborted.
+unsafe fn poll<F: Future>(task: NonNull<Header>, context: &mut Context<'_>) -> bool {
+    // SAFETY: the header is the first field of the cell, which is pinned: it never moves until freed.
+    let stage = unsafe { (*task.cast::<Cell<F>>().as_ptr()).stage.get() };
+    // SAFETY: the caller owns the future.
+    let future = unsafe { Pin::new_unchecked(&mut *stage.cast::<F>()) };
+    let outcome = match unwind::catch(|| future.poll(context)) {
+        Ok(Poll::Pending) => return false,
+        Ok(Poll::Ready(output)) => Ok(output),
+        Err(panic) => Err(TaskError::Panicked(panic.into())),
+    };
+    // SAFETY: as above; the future has ended and is dropped once, here.
+    unsafe { replace::<F>(stage, outcome) };
+    true
+}
+
+/// Drops the future and writes the outcome in its place.
+///
+/// # Safety
+/// The caller owns the stage, and a future is in it.
+unsafe fn replace<F: Future>(stage: *mut Stage<F>, mut outcome: Result<F::Output, TaskError>) {
+    // SAFETY: the caller's promise; it is not used again, also if its drop panics.
+    let dropped = unwind::catch(|| unsafe { stage.cast::<F>().drop_in_place() });
+    if let Err(panic) = dropped
+        && outcome.is_ok()
+    {
+        outcome = Err(TaskError::Panicked(panic.into()));
+    }
+    // SAFETY: the place is the caller's, and nothing that needs dropping is in it.
+    unsafe { stage.cast::<Result<F::Output, TaskError>>().write(outcome) };
+}
+
+/// # Safety
+/// As for [`poll`].
+unsafe fn abort<F: Future>(task: NonNull<Header>, why: TaskError) {
+    // SAFETY: as in `poll`.
+    unsafe {
+        let stage = (*task.cast::<Cell<F>>().as_ptr()).stage.get();
+        replace::<F>(stage, Err(why));
+    }
+}
+
+/// # Safety
+/// The outcome is there and the caller's, and `to` has room for it.
+unsafe fn read_outcome<F: Future>(task: NonNull<Header>, to: *mut ()) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let stage = (*task.cast::<Cell<F>>().as_ptr()).stage.get();
+        let to = to.cast::<Result<F::Output, TaskError>>();
+        to.copy_from_nonoverlapping(stage.cast(), 1);
+    }
+}
+
+/// # Safety
+/// The outcome is there and the caller's.
+unsafe fn drop_outcome<F: Future>(task: NonNull<Header>) {
+    // SAFETY: the caller's promise.
+    let stage = unsafe { (*task.cast::<Cell<F>>().as_ptr()).stage.get() };
+    // A panic in it has nobody left to go to: on the host it has printed itself.
+    let _ = unwind::catch(|| {
+        // SAFETY: as above.
+        unsafe { stage.cast::<Result<F::Output, TaskError>>().drop_in_place() }
+    });
+}
+
+impl Header {
+    /// # Safety
+    /// The caller owns the future, and it is there.
+    #[inline]
+    pub(crate) unsafe fn poll(&self, context: &mut Context<'_>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.vtable.poll)(self.into(), context) }
+    }
+
+    /// # Safety
+    /// The caller owns the future, and it is there.
+    pub(crate) unsafe fn abort(&self, why: TaskError) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.vtable.abort)(self.into(), why) }
+    }
+
+    /// # Safety
+    /// The outcome is there, the caller's, and a `Result<T, TaskError>`.
+    #[inline]
+    pub(super) unsafe fn read_outcome<T>(&self) -> Result<T, TaskError> {
+        let mut outcome = MaybeUninit::<Result<T, TaskError>>::uninit();
+        // SAFETY: the caller's promise; it is written before it is assumed to be.
+        unsafe {
+            (self.vtable.read_outcome)(self.into(), outcome.as_mut_ptr().cast());
+            outcome.assume_init()
+        }
+    }
+
+    /// # Safety
+    /// The outcome is there and the caller's.
+    pub(crate) unsafe fn drop_outcome(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.vtable.drop_outcome)(self.into()) }
+    }
+
+    /// Leaves the join waker. Its place is the handle's now.
+    ///
+    /// # Safety
+    /// The caller is the handle, and no join waker is there.
+    #[inline]
+    pub(super) unsafe fn write_joiner(&self, waker: Waker) {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.joiner.get()).write(waker) };
+    }
+
+    /// Takes the join waker out.
+    ///
+    /// # Safety
+    /// It is there, and the caller's by the state.
+    #[inline]
+    pub(crate) unsafe fn take_joiner(&self) -> Waker {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.joiner.get()).assume_init_read() }
+    }
+
+    /// The join waker, to compare it.
+    ///
+    /// # Safety
+    /// It is there; the caller is the handle, or the state says that it is the caller's.
+    #[inline]
+    pub(super) unsafe fn joiner(&self) -> &Waker {
+        // SAFETY: the caller's promise. Whoever ends the task only reads it, too.
+        unsafe { (*self.joiner.get()).assume_init_ref() }
+    }
+}
+
+/// Frees a task.
+///
+/// # Safety
+/// Nobody refers to it, and neither future nor outcome is in it.
+#[inline]
+pub(crate) unsafe fn free(task: NonNull<Header>) {
+    // SAFETY: nobody else looks at it.
+    let header = unsafe { &mut *task.as_ptr() };
+    let layout = header.vtable.layout;
+    let extra = *header.extra.get_mut();
+    if !extra.is_null() {
+        // SAFETY: made by `Box::into_raw`, and freed with the task only.
+        drop(unsafe { alloc::boxed::Box::from_raw(extra) });
+    }
+    // SAFETY: allocated with this layout by `allocate`.
+    unsafe { dealloc(task.as_ptr().cast(), layout) };
+}

@@ -1,0 +1,76 @@
+//! What not every task has: a name, a parent, counts, finalizers. A block of
+//! its own, made when it is asked for and freed with the task.
+
+use super::{TaskId, finalizers::Finalizer};
+use alloc::{borrow::Cow, vec::Vec};
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+/// The block.
+pub(crate) struct Extra {
+    // Fixed at birth:
+    /// What the user called it.
+    pub(crate) name: Option<Cow<'static, str>>,
+    /// The task that spawned it.
+    pub(crate) parent: Option<TaskId>,
+    /// A number of the user's, for a policy.
+    pub(crate) tag: u64,
+    /// When it was spawned.
+    pub(crate) born: u64,
+
+    // Written by the core that runs the task, read by any:
+    /// How often it was polled.
+    pub(crate) polls: AtomicU64,
+    /// Nanoseconds spent in polls.
+    pub(crate) running: AtomicU64,
+    /// Core that polled it last.
+    pub(crate) core: AtomicU32,
+    /// What it waits for, as the last primitive said.
+    pub(super) waits_for: AtomicPtr<&'static str>,
+
+    // The core that runs the task only:
+    pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
+}
+
+// SAFETY: `finalizers` is touched by the core that runs the task only, one at a time by its state;
+// they are `Send`.
+unsafe impl Sync for Extra {}
+
+impl Extra {
+    pub(crate) fn new() -> Self {
+        Self {
+            name: None,
+            parent: None,
+            tag: 0,
+            born: 0,
+            polls: AtomicU64::new(0),
+            running: AtomicU64::new(0),
+            core: AtomicU32::new(0),
+            waits_for: AtomicPtr::new(core::ptr::null_mut()),
+            finalizers: UnsafeCell::new(Vec::new()),
+        }
+    }
+
+    /// Counts a poll. By the core that runs the task.
+    pub(crate) fn count_poll(&self, core: usize, nanos: u64) {
+        self.polls.store(self.polls.load(Relaxed) + 1, Relaxed);
+        self.running
+            .store(self.running.load(Relaxed) + nanos, Relaxed);
+        self.core.store(core as u32, Relaxed);
+    }
+
+    /// Says what the task waits for.
+    pub(crate) fn set_waits_for(&self, what: &'static &'static str) {
+        let what = core::ptr::from_ref(what).cast_mut();
+        self.waits_for.store(what, Relaxed);
+    }
+
+    /// What it waits for.
+    pub(crate) fn waits_for(&self) -> &'static str {
+        let what = self.waits_for.load(Relaxed);
+        // SAFETY: null, or a `&'static &'static str` from `set_waits_for`.
+        unsafe { what.as_ref() }.map_or("", |what| what)
+    }
+}

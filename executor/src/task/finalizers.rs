@@ -1,0 +1,77 @@
+//! What a task does on its way out, whichever way that is.
+//!
+//! A destructor runs on every exit, too, but it cannot await. A finalizer is a
+//! future: once the task's own future is gone, done or cancelled, its finalizers
+//! are polled in its place, the last registered first, each to its end. A
+//! cancellation does not touch them, and whoever joins the task waits for them.
+
+use super::{Task, extra::Extra};
+use alloc::boxed::Box;
+use core::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use hal::unwind;
+
+/// What is left to do.
+pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Makes the current task run `last` when it ends, whether it is done or
+/// cancelled. Finalizers run in reverse order, cannot be cancelled, and are
+/// waited for by whoever joins the task.
+///
+/// ```
+/// # use executor::{Runtime, task};
+/// # Runtime::builder().workers(1).build().unwrap().block_on(async {
+/// task::on_exit(async { /* give back what this task holds */ });
+/// # });
+/// ```
+///
+/// # Panics
+/// Outside a task.
+pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
+    let task =
+        Task::try_current().expect("`on_exit` is for tasks: nothing else has an end to wait for");
+    let extra = task.header().extra_or_new();
+    // SAFETY: this is the task itself, so its core runs it, and nothing else looks at them now.
+    unsafe { (*extra.finalizers.get()).push(Box::pin(last)) };
+}
+
+impl Extra {
+    /// # Safety
+    /// The caller runs the task.
+    #[inline]
+    pub(crate) unsafe fn has_finalizers(&self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { !(*self.finalizers.get()).is_empty() }
+    }
+
+    /// Polls the last one, and the one before when it has ended; true: all have.
+    ///
+    /// # Safety
+    /// The caller runs the task.
+    pub(crate) unsafe fn poll_finalizers(&self, context: &mut Context<'_>) -> bool {
+        loop {
+            // Taken out while it is polled: it may register more.
+            // SAFETY: the caller's promise; no reference is kept across the poll.
+            let Some(mut last) = (unsafe { (*self.finalizers.get()).pop() }) else {
+                return true;
+            };
+            // A panic in one has printed itself, on the host; the others still run.
+            match unwind::catch(|| last.as_mut().poll(context)) {
+                Ok(Poll::Pending) => {
+                    // SAFETY: as above. Those it registered come first, as they are younger.
+                    unsafe {
+                        let finalizers = &mut *self.finalizers.get();
+                        finalizers.push(last);
+                    }
+                    return false;
+                }
+                Ok(Poll::Ready(())) | Err(_) => {
+                    let _ = unwind::catch(|| drop(last));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is left in the hands of whoever spawned a task.
+
+use super::{Task, TaskError, TaskId, cell::Header, state::Wake, waker};
+use crate::scheduler::schedule;
+use core::{
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll},
+};
+
+/// A spawned task. Awaiting it gives what the task returned, or why it did not.
+///
+/// Dropping the handle detaches the task: it goes on by itself.
+#[must_use = "a task runs without its handle, too; drop it or call `detach` to say so"]
+pub struct TaskHandle<T> {
+    task: NonNull<Header>,
+    progress: Progress,
+    output: PhantomData<T>,
+}
+
+/// What this handle has done to the task's join waker and outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Nobody waits.
+    Idle,
+    /// The join waker is offered.
+    Waiting,
+    /// The outcome was taken.
+    Taken,
+}
+
+// SAFETY: a handle gives its output to one thread, and nothing else of the task's type to any.
+unsafe impl<T: Send> Send for TaskHandle<T> {}
+// SAFETY: nothing can be taken out of it by a shared reference.
+unsafe impl<T: Send> Sync for TaskHandle<T> {}
+impl<T> Unpin for TaskHandle<T> {}
+
+impl<T> TaskHandle<T> {
+    /// # Safety
+    /// The reference and the handle's bit in the state are given to this handle, and the output is a `T`.
+    pub(crate) unsafe fn new(task: NonNull<Header>) -> Self {
+        Self {
+            task,
+            progress: Progress::Idle,
+            output: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: the handle's reference keeps it.
+        unsafe { self.task.as_ref() }
+    }
+
+    /// Which task it is.
+    pub fn id(&self) -> TaskId {
+        self.header().id
+    }
+
+    /// Asks the task to end: at its next await its future is dropped, its
+    /// finalizers run, and whoever awaits it gets [`TaskError::Cancelled`]. A
+    /// task that never ran does not run. False: it has ended already.
+    pub fn cancel(&self) -> bool {
+        cancel(self.header())
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.header().state.is_done()
+    }
+
+    /// Lets the task go on by itself. The same as dropping the handle.
+    pub fn detach(self) {}
+
+    /// The task, whatever its type: can be kept, cloned and sent anywhere.
+    pub fn task(&self) -> Task {
+        // SAFETY: the handle's reference keeps it.
+        unsafe { Task::retain(self.task) }
+    }
+
+    /// What the task ended with, if it has ended; once.
+    pub fn try_take(&mut self) -> Option<Result<T, TaskError>> {
+        if self.progress == Progress::Taken || !self.is_finished() {
+            return None;
+        }
+        Some(self.take())
+    }
+
+    /// The task is done.
+    #[inline]
+    fn take(&mut self) -> Result<T, TaskError> {
+        assert!(
+            self.progress != Progress::Taken,
+            "a task's handle was awaited again after it was ready"
+        );
+        self.progress = Progress::Taken;
+        // SAFETY: DONE was seen with acquire, and this happens once: the outcome is the handle's.
+        unsafe { self.header().read_outcome() }
+    }
+}
+
+/// See [`TaskHandle::cancel`].
+pub(super) fn cancel(header: &Header) -> bool {
+    match header.state.cancel() {
+        Wake::Queue(word) => schedule(header, word),
+        Wake::Nothing => {}
+        Wake::Done => return false,
+    }
+    true
+}
+
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.is_finished() {
+            return Poll::Ready(this.take());
+        }
+        let header = this.header();
+        if this.progress == Progress::Waiting {
+            // SAFETY: offered, so it is there; whoever ends the task only reads it out.
+            let same = unsafe { header.joiner() }.will_wake(context.waker());
+            if same {
+                return Poll::Pending;
+            }
+            if !header.state.withdraw_joiner() {
+                return Poll::Ready(this.take());
+            }
+            // SAFETY: withdrawn, so it is ours.
+            drop(unsafe { header.take_joiner() });
+        }
+        // SAFETY: nothing is offered, so the place is the handle's and empty.
+        unsafe { header.write_joiner(context.waker().clone()) };
+        if !header.state.offer_joiner() {
+            // SAFETY: not offered, so it is ours.
+            drop(unsafe { header.take_joiner() });
+            return Poll::Ready(this.take());
+        }
+        this.progress = Progress::Waiting;
+        super::waits_for(&"join");
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for TaskHandle<T> {
+    fn drop(&mut self) {
+        let header = self.header();
+        if self.progress == Progress::Waiting && header.state.withdraw_joiner() {
+            // SAFETY: withdrawn, so it is ours.
+            drop(unsafe { header.take_joiner() });
+        }
+        if self.progress != Progress::Taken && header.state.forget() {
+            // SAFETY: done, and nobody has taken it: it is the handle's.
+            unsafe { header.drop_outcome() };
+        }
+        // SAFETY: the handle's own reference.
+        unsafe { waker::release(header) };
+    }
+}
+
+impl<T> core::fmt::Debug for TaskHandle<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "TaskHandle({})", self.id())
+    }
+}

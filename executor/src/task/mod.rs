@@ -1,0 +1,47 @@
+//! Tasks: futures that run by themselves.
+//!
+//! | | |
+//! |---|---|
+//! | `state` | the word that says who may do what |
+//! | `cell` | the allocation: header, future, outcome |
+//! | `waker` | counted pointers that make it runnable |
+//! | `handle` | what whoever spawned it holds |
+//! | `extra`, `finalizers` | what only some have |
+//! | `local` | values that follow a task |
+//! | `group`, `supervise` | several tasks as one |
+
+pub mod state;
+
+#[cfg(not(loom))]
+pub(crate) mod cell;
+#[cfg(not(loom))]
+mod extra;
+#[cfg(not(loom))]
+mod finalizers;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod spawn;
+#[cfg(not(loom))]
+mod task;
+#[cfg(not(loom))]
+pub(crate) mod waker;
+#[cfg(not(loom))]
+mod yielding;
+
+#[cfg(not(loom))]
+pub use {
+    finalizers::on_exit,
+    handle::TaskHandle,
+    spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
+    task::{
+        Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
+        try_current,
+    },
+    yielding::{YieldNow, yield_now},
+};
+#[cfg(not(loom))]
+pub(crate) use {
+    spawn::{Origin, Start, expect, start},
+    task::waits_for,
+};

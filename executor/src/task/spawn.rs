@@ -1,0 +1,401 @@
+//! Making tasks.
+//!
+//! A task begins on the core that spawns it, in the queue that other cores
+//! steal from; a pinned one on its own core; one from outside in the injector.
+
+use super::{
+    TaskHandle, TaskId,
+    cell::{self, Header},
+    extra::Extra,
+    state::{Place, State},
+    waker,
+};
+use crate::{
+    Priority,
+    scheduler::{shared::Shared, worker::Worker},
+};
+use alloc::{borrow::Cow, boxed::Box};
+use core::{fmt, future::Future, ptr::NonNull};
+use hal::preempt;
+
+/// How a task is to be spawned.
+///
+/// ```
+/// # use executor::{Priority, Runtime, task::{self, Builder}};
+/// # Runtime::builder().workers(1).build().unwrap().block_on(async {
+/// let reader = Builder::new()
+///     .name("reader")
+///     .priority(Priority::High)
+///     .spawn(async { 6 * 7 });
+/// assert_eq!(reader.await.unwrap(), 42);
+/// # });
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    /// What it is called in lists of tasks.
+    pub name: Option<Cow<'static, str>>,
+    /// Which tasks it goes before.
+    pub priority: Priority,
+    /// The core of the runtime, from 0, that alone may run it.
+    pub core: Option<usize>,
+    /// A number for a scheduling policy of the user's own, such as a deadline.
+    pub tag: u64,
+}
+
+impl Builder {
+    /// A task of normal priority, on any core, without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls it something.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Gives it a priority.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Binds it to a core of the runtime, numbered from 0.
+    pub fn core(mut self, core: usize) -> Self {
+        self.core = Some(core);
+        self
+    }
+
+    /// Gives it a number, for a policy.
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.tag = tag;
+        self
+    }
+
+    /// Spawns it; see [`spawn`].
+    pub fn spawn<F>(self, future: F) -> TaskHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_with(self, future)
+    }
+
+    /// Spawns a future that is not `Send` on [`core`](Self::core); see [`spawn_local_on`].
+    ///
+    /// # Panics
+    /// If no core was chosen.
+    pub fn spawn_local<F>(
+        self,
+        factory: impl FnOnce() -> F + Send + 'static,
+    ) -> TaskHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        assert!(self.core.is_some(), "a local task needs a core: `.core(n)`");
+        let origin = Origin::current();
+        // SAFETY: the factory is `Send`; what it makes is made on the core it stays on.
+        expect(unsafe {
+            start(
+                origin,
+                Start {
+                    builder: self,
+                    local: true,
+                    ..Start::default()
+                },
+                async move { factory().await },
+            )
+        })
+    }
+
+    fn extra(self, parent: Option<TaskId>, born: u64) -> Extra {
+        Extra {
+            name: self.name,
+            parent,
+            tag: self.tag,
+            born,
+            ..Extra::new()
+        }
+    }
+}
+
+/// Why a task could not be spawned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpawnError {
+    /// There is no memory for it.
+    NoMemory,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory => f.write_str("no memory for another task"),
+        }
+    }
+}
+
+impl core::error::Error for SpawnError {}
+
+/// Where a spawn comes from.
+pub(crate) enum Origin<'a> {
+    /// A task, on one of the runtime's cores.
+    Core(Guarded<'a>),
+    /// Anywhere else.
+    Outside(&'a Shared),
+}
+
+/// A worker, and the guard that keeps us on its core.
+pub(crate) struct Guarded<'a> {
+    worker: &'a Worker,
+    _guard: preempt::Guard,
+}
+
+impl<'a> Origin<'a> {
+    /// Where this runs.
+    fn current() -> Self {
+        let guard = preempt::guard();
+        if let Some(worker) = Worker::here(&guard) {
+            // SAFETY: a worker outlives what runs on its core.
+            let worker = unsafe { &*core::ptr::from_ref(worker) };
+            let guarded = Guarded {
+                worker,
+                _guard: guard,
+            };
+            return Self::Core(guarded);
+        }
+        drop(guard);
+        match waker::visited() {
+            Some(shared) => Self::Outside(shared),
+            None => panic!(
+                "`spawn` was called where no runtime runs: use `Runtime::spawn`, or call it within `Runtime::block_on`"
+            ),
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        match self {
+            Self::Core(here) => here.worker.shared(),
+            Self::Outside(shared) => shared,
+        }
+    }
+}
+
+/// What is not as usual with a task to be spawned.
+#[derive(Default)]
+pub(crate) struct Start {
+    pub(crate) builder: Builder,
+    pub(crate) local: bool,
+    pub(crate) main: bool,
+}
+
+/// Starts a task. It runs by itself, on whichever core comes to it first; the
+/// handle is for waiting for it, cancelling it, and for its output.
+///
+/// # Panics
+/// Where no runtime runs, and when there is no memory; [`try_spawn`] says so instead.
+#[inline]
+pub fn spawn<F>(future: F) -> TaskHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    expect(try_spawn(future))
+}
+
+/// As [`spawn`], but says so when there is no memory.
+#[inline]
+pub fn try_spawn<F>(future: F) -> Result<TaskHandle<F::Output>, SpawnError>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let guard = preempt::guard();
+    match Worker::here(&guard) {
+        Some(worker) if worker.spawns_plainly() => {
+            let place = Place {
+                level: Priority::Normal as u8,
+                ..Place::default()
+            };
+            let task = cell::allocate(future, State::new(place), core::ptr::null_mut())
+                .map_err(|_| SpawnError::NoMemory)?;
+            // SAFETY: a new task; the guard makes us the owner of this worker.
+            unsafe {
+                if worker.adopt(task).is_err() {
+                    return Err(discard(task));
+                }
+                worker.push_spawned(task, Priority::Normal as usize);
+                Ok(guard.release(TaskHandle::new(task)))
+            }
+        }
+        _ => {
+            drop(guard);
+            // SAFETY: the future and its output are `Send`.
+            unsafe { start(Origin::current(), Start::default(), future) }
+        }
+    }
+}
+
+/// Starts a task with a name, a priority, a core.
+///
+/// # Panics
+/// As [`spawn`], and if the runtime has no such core.
+pub fn spawn_with<F>(builder: Builder, future: F) -> TaskHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let how = Start {
+        builder,
+        ..Start::default()
+    };
+    // SAFETY: the future and its output are `Send`.
+    expect(unsafe { start(Origin::current(), how, future) })
+}
+
+/// Starts a task that is not `Send`, on this core, where it stays; it may be
+/// woken from anywhere.
+///
+/// For local tasks only (what `block_on` runs is one): all local tasks of a core
+/// are one thread, of which one runs at a time, so they may share what is not
+/// `Send`. Any other task may be interrupted and moved to another core in the
+/// middle of using such a thing; use [`spawn_local_on`] there.
+///
+/// # Panics
+/// Outside a local task.
+pub fn spawn_local<F>(future: F) -> TaskHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let is_local = waker::current_header().is_some_and(|task| task.state.now().is_local());
+    assert!(
+        is_local,
+        "`spawn_local` is for local tasks: use `spawn_local_on`, which makes the future on its core"
+    );
+    let origin = Origin::current();
+    let Origin::Core(here) = &origin else {
+        unreachable!("a local task runs on its core")
+    };
+    let builder = Builder::new().core(here.worker.index);
+    let how = Start {
+        builder,
+        local: true,
+        main: false,
+    };
+    // SAFETY: it stays on this core, with the task that made it, and never runs at the same time.
+    expect(unsafe { start(origin, how, future) })
+}
+
+/// Starts a task that is not `Send` on core `core` of the runtime, from
+/// anywhere: what is sent there is the function that makes the future.
+///
+/// # Panics
+/// As [`spawn`], and if the runtime has no such core.
+pub fn spawn_local_on<F>(
+    core: usize,
+    factory: impl FnOnce() -> F + Send + 'static,
+) -> TaskHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    Builder::new().core(core).spawn_local(factory)
+}
+
+pub(crate) fn expect<T>(spawned: Result<T, SpawnError>) -> T {
+    spawned.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A task for which there was no slot.
+///
+/// # Safety
+/// It was just allocated, and nobody knows of it.
+unsafe fn discard(task: NonNull<Header>) -> SpawnError {
+    // SAFETY: nobody else knows of it.
+    unsafe {
+        task.as_ref().abort(super::TaskError::Cancelled);
+        task.as_ref().drop_outcome();
+        cell::free(task);
+    }
+    SpawnError::NoMemory
+}
+
+/// Starts a task, in all the ways there are.
+///
+/// # Safety
+/// The future and its output are `Send`, or `how.local` is set and the future
+/// may begin on that core; they are `'static`, or outlived by the task.
+pub(crate) unsafe fn start<F: Future>(
+    origin: Origin<'_>,
+    how: Start,
+    future: F,
+) -> Result<TaskHandle<F::Output>, SpawnError> {
+    let shared = origin.shared();
+    let builder = how.builder;
+    let cores = shared.cores().len();
+    if let Some(core) = builder.core {
+        assert!(
+            core < cores,
+            "core {core} is asked for; the runtime has {cores}"
+        );
+    }
+    let tracked = shared.config.track;
+    let place = Place {
+        level: builder.priority as u8,
+        core: builder.core.map(|core| core as u8),
+        local: how.local,
+        tracked,
+        main: how.main,
+    };
+    let asks = tracked || builder.name.is_some() || builder.tag != 0;
+    let extra = if asks {
+        let parent = waker::current_header().map(|parent| parent.id);
+        Box::into_raw(Box::new(builder.extra(parent, shared.clock.now())))
+    } else {
+        core::ptr::null_mut()
+    };
+    let Ok(task) = cell::allocate(future, State::new(place), extra) else {
+        if !extra.is_null() {
+            // SAFETY: just made, and given to nobody.
+            drop(unsafe { Box::from_raw(extra) });
+        }
+        return Err(SpawnError::NoMemory);
+    };
+    // SAFETY: just made, and with two references: one is the handle's.
+    unsafe { enter(origin, task)? };
+    // SAFETY: the handle's reference and bit are in the state from birth.
+    Ok(unsafe { TaskHandle::new(task) })
+}
+
+/// Gives a new task a home and puts it into a queue.
+///
+/// # Safety
+/// It was just allocated, and nobody knows of it.
+unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<(), SpawnError> {
+    // SAFETY: the handle's reference, which the caller has, keeps it.
+    let header = unsafe { task.as_ref() };
+    match origin {
+        Origin::Core(here) => {
+            let worker = here.worker;
+            // SAFETY: a new task, and the owner under a guard.
+            unsafe { worker.adopt(task).map_err(|_| discard(task))? };
+            if !worker.is_open() {
+                // Queued already, so nobody is to be told.
+                let _ = header.state.cancel();
+            }
+            worker.enqueue_spawned(task, header.state.now());
+        }
+        Origin::Outside(shared) => {
+            let outside = shared.outside.lock();
+            // SAFETY: a new task, and the holder of the lock.
+            unsafe { shared.outsider().adopt(task).map_err(|_| discard(task))? };
+            if shared.is_cancelling() {
+                let _ = header.state.cancel();
+            }
+            drop(outside);
+            shared.inject(task, header.state.now());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,512 @@
+//! The state of a task: one atomic word, and every way it changes.
+//!
+//! | bit | set means | who may set it |
+//! |---|---|---|
+//! | `QUEUED` | in exactly one queue; with `RUNNING`: to be queued when the poll ends | any waker |
+//! | `RUNNING` | one core owns the future | the core that took it out of a queue |
+//! | `DONE` | the future is gone, the outcome is written | the core that ran it |
+//! | `CANCEL` | asked to end; the future is dropped at its next await | anyone |
+//! | `HANDLE` | a handle may still ask for the outcome | at birth; cleared by the handle |
+//! | `JOINER` | the join waker is written and belongs to whoever ends the task | the handle |
+//! | `FINAL` | the future is gone, finalizers run; cannot be cancelled | the core that runs it |
+//!
+//! What the bits give access to:
+//! - the future: whoever turned `QUEUED` into `RUNNING`, until it clears `RUNNING`;
+//! - the outcome: whoever sets `DONE`, before that; the handle, after it; if there
+//!   is no handle when `DONE` is set, whoever sets it drops the outcome;
+//! - the join waker: the handle while `JOINER` is clear, and again once it has
+//!   cleared it; else whoever sets `DONE`.
+//!
+//! The word also says where the task belongs (priority, pinned to a core), so
+//! whoever changes the state learns that in the same step, and it counts
+//! references: one for being alive, until after `DONE`; one for the handle; one
+//! for each waker. A queue's entry needs none: a queued task is alive.
+
+use hal::sync::atomic::{AtomicU64, Ordering::*, fence};
+
+const QUEUED: u64 = 1 << 0;
+const RUNNING: u64 = 1 << 1;
+const DONE: u64 = 1 << 2;
+const CANCEL: u64 = 1 << 3;
+const HANDLE: u64 = 1 << 4;
+const JOINER: u64 = 1 << 5;
+const FINAL: u64 = 1 << 6;
+/// Has an extra block in which polls are counted. Never changes.
+const TRACKED: u64 = 1 << 7;
+/// Its future may not leave its core. Never changes.
+const LOCAL: u64 = 1 << 8;
+/// Bound to one core. Never changes.
+const PINNED: u64 = 1 << 9;
+/// A `block_on` waits for it. Never changes.
+const MAIN: u64 = 1 << 10;
+const LEVEL_SHIFT: u32 = 14;
+const LEVEL_MASK: u64 = 0b11 << LEVEL_SHIFT;
+const CORE_SHIFT: u32 = 16;
+const CORE_MASK: u64 = 0xff << CORE_SHIFT;
+const REFERENCE: u64 = 1 << 32;
+/// So many references are a leak, and more would overflow into nothing.
+const MOST_REFERENCES: u64 = 1 << 31;
+
+/// What the word was at some moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word(u64);
+
+impl Word {
+    /// Bound to a core of the runtime.
+    #[inline]
+    pub fn pinned_to(self) -> Option<usize> {
+        (self.0 & PINNED != 0).then_some(((self.0 & CORE_MASK) >> CORE_SHIFT) as usize)
+    }
+
+    /// Bound to a core of the runtime.
+    #[inline]
+    pub fn is_pinned(self) -> bool {
+        self.0 & PINNED != 0
+    }
+
+    /// Priority level, 0 the lowest.
+    #[inline]
+    pub fn level(self) -> usize {
+        ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as usize
+    }
+
+    /// Its polls are counted.
+    #[inline]
+    pub fn is_tracked(self) -> bool {
+        self.0 & TRACKED != 0
+    }
+
+    /// Its future may not leave its core.
+    #[inline]
+    pub fn is_local(self) -> bool {
+        self.0 & LOCAL != 0
+    }
+
+    /// It has ended.
+    #[inline]
+    pub fn is_done(self) -> bool {
+        self.0 & DONE != 0
+    }
+
+    /// It was asked to end and has not begun to.
+    #[inline]
+    pub fn is_cancelled(self) -> bool {
+        self.0 & (CANCEL | FINAL) == CANCEL
+    }
+
+    /// It was asked to end, whatever it does now.
+    #[inline]
+    pub fn was_cancelled(self) -> bool {
+        self.0 & CANCEL != 0
+    }
+
+    /// Its finalizers run.
+    #[inline]
+    pub fn is_final(self) -> bool {
+        self.0 & FINAL != 0
+    }
+
+    /// A core polls it.
+    pub fn is_running(self) -> bool {
+        self.0 & RUNNING != 0
+    }
+
+    /// Its poll is not as usual: cancelled, counted, or in its finalizers.
+    #[inline]
+    pub fn needs_care(self) -> bool {
+        self.0 & (CANCEL | FINAL | TRACKED) != 0
+    }
+
+    /// It is what a `block_on` waits for.
+    pub fn is_main(self) -> bool {
+        self.0 & MAIN != 0
+    }
+
+    /// It waits in a queue.
+    pub fn is_queued(self) -> bool {
+        self.0 & QUEUED != 0
+    }
+}
+
+/// Where a task belongs; fixed when it is spawned.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Place {
+    /// Priority level, 0 to 3.
+    pub level: u8,
+    /// Core of the runtime that it is bound to.
+    pub core: Option<u8>,
+    /// Its future may not leave that core.
+    pub local: bool,
+    /// Its polls are counted.
+    pub tracked: bool,
+    /// A `block_on` waits for it.
+    pub main: bool,
+}
+
+/// What to do with a task that was woken or cancelled.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// Put it into a queue.
+    Queue(Word),
+    /// Nothing: it is queued, or runs and will be.
+    Nothing,
+    /// Nothing: it has ended.
+    Done,
+}
+
+/// What becomes of a task whose poll returned `Pending`.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pause {
+    /// It waits for a waker. The core must not touch it any more.
+    Parked,
+    /// It was woken meanwhile, or yielded: it is queued, put it into a queue.
+    Again,
+    /// It was cancelled meanwhile: this core still owns it and must end it.
+    Cancelled,
+}
+
+/// What is left to do for a task that ended.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// A join waker is there: take it and wake it, then drop the reference of being alive.
+    WakeJoiner,
+    /// Nobody joins yet. The reference of being alive is dropped already.
+    Quiet,
+    /// As `Quiet`, and it was the last reference: free the task.
+    Free,
+}
+
+/// The word.
+pub struct State(AtomicU64);
+
+impl State {
+    /// A new task: queued, with a handle.
+    pub fn new(place: Place) -> Self {
+        let mut word = QUEUED | HANDLE | 2 * REFERENCE;
+        word |= u64::from(place.level) << LEVEL_SHIFT;
+        if let Some(core) = place.core {
+            word |= PINNED | u64::from(core) << CORE_SHIFT;
+        }
+        if place.local {
+            word |= LOCAL;
+        }
+        if place.tracked {
+            word |= TRACKED;
+        }
+        if place.main {
+            word |= MAIN;
+        }
+        Self(AtomicU64::new(word))
+    }
+
+    /// What it is now; it may be something else at once.
+    #[inline]
+    pub fn now(&self) -> Word {
+        Word(self.0.load(Relaxed))
+    }
+
+    /// Whether the outcome may be read, by the handle.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        // Acquire pairs with the release in `end`: the outcome is seen.
+        let order = if cfg!(seeded = "task_outcome_relaxed") {
+            Relaxed
+        } else {
+            Acquire
+        };
+        self.0.load(order) & DONE != 0
+    }
+
+    /// QUEUED to RUNNING: this core took it out of a queue and owns it now.
+    #[inline]
+    pub fn start(&self) -> Word {
+        // A queued task is not running, so one addition clears the one bit and sets the other.
+        // Acquire pairs with the releases in `pause` (the future as the last poll left it) and
+        // `wake` (what was written before the wake is seen by this poll).
+        let order = if cfg!(seeded = "task_start_relaxed") {
+            Relaxed
+        } else {
+            Acquire
+        };
+        let old = self.0.fetch_add(RUNNING - QUEUED, order);
+        debug_assert!(old & (QUEUED | RUNNING | DONE) == QUEUED, "{old:#x}");
+        Word(old + RUNNING - QUEUED)
+    }
+
+    /// The poll that began at `started` returned `Pending`. RUNNING to parked
+    /// or, if it yielded or was woken meanwhile, to QUEUED.
+    #[inline]
+    pub fn pause(&self, started: Word, yielded: bool) -> Pause {
+        // Nearly always nothing has happened since.
+        let old = started.0;
+        let new = if yielded {
+            old ^ (RUNNING | QUEUED)
+        } else {
+            old ^ RUNNING
+        };
+        // Release pairs with the acquire in `start`.
+        let order = if cfg!(seeded = "task_pause_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
+        match self.0.compare_exchange(old, new, order, Relaxed) {
+            Ok(_) if yielded => Pause::Again,
+            Ok(_) => Pause::Parked,
+            Err(now) => self.pause_after_change(now, yielded),
+        }
+    }
+
+    /// It was woken or cancelled, or wakers were made or dropped, since the poll began.
+    #[inline(never)]
+    fn pause_after_change(&self, mut old: u64, yielded: bool) -> Pause {
+        loop {
+            if Word(old).is_cancelled() {
+                return Pause::Cancelled;
+            }
+            let again = yielded || old & QUEUED != 0;
+            let new = if again {
+                (old | QUEUED) & !RUNNING
+            } else {
+                old & !RUNNING
+            };
+            if cfg!(seeded = "task_pause_loses_wake") {
+                self.0.fetch_and(!RUNNING, Release);
+                return if again { Pause::Again } else { Pause::Parked };
+            }
+            // Release pairs with the acquire in `start`.
+            let order = if cfg!(seeded = "task_pause_relaxed") {
+                Relaxed
+            } else {
+                Release
+            };
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                Ok(_) if again => return Pause::Again,
+                Ok(_) => return Pause::Parked,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// A waker fired. Any core, also in an interrupt.
+    #[inline]
+    pub fn wake(&self) -> Wake {
+        self.ask(QUEUED)
+    }
+
+    /// Asks it to end: wakes it, so that a core comes by to drop its future.
+    #[inline]
+    pub fn cancel(&self) -> Wake {
+        self.ask(QUEUED | CANCEL)
+    }
+
+    #[inline]
+    fn ask(&self, what: u64) -> Wake {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            // compio#948: a task that has ended must never look scheduled again.
+            if old & DONE != 0 && !cfg!(seeded = "task_wake_after_done") {
+                return Wake::Done;
+            }
+            // Written even if nothing changes: the poll to come must see what was written before this
+            // wake, so its acquire in `start` needs a release here to pair with.
+            if cfg!(seeded = "task_second_wake_not_written") && old & what == what {
+                return Wake::Nothing;
+            }
+            let order = if cfg!(seeded = "task_wake_relaxed") {
+                Relaxed
+            } else {
+                Release
+            };
+            let new = old | what;
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                Ok(_) if old & (QUEUED | RUNNING | DONE) == 0 => return Wake::Queue(Word(new)),
+                Ok(_) => return Wake::Nothing,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// A waker fires that is used up by it, on a core where the task, if it was
+    /// parked and is not pinned, goes into the next slot: wakes it and drops the
+    /// waker's reference in one step. None: it is not so, nothing was done.
+    #[inline]
+    pub fn wake_and_release(&self) -> Option<Word> {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            if old & (QUEUED | RUNNING | DONE | PINNED) != 0 {
+                return None;
+            }
+            let new = (old | QUEUED) - REFERENCE;
+            // Release pairs with the acquire in `start`. It is not the last reference: the task is alive.
+            let order = if cfg!(seeded = "task_wake_and_release_relaxed") {
+                Relaxed
+            } else {
+                Release
+            };
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                Ok(_) => return Some(Word(new)),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The future is gone and finalizers run from here on. Called by who owns the task.
+    pub fn finalize(&self) -> Word {
+        // Relaxed: only the owner asks for this bit; others see it when it has no more need of them.
+        Word(self.0.fetch_or(FINAL, Relaxed) | FINAL)
+    }
+
+    /// Whether somebody may still ask for the outcome. Called by who owns the
+    /// task, before `end`: once there is no handle, there never is one again.
+    #[inline]
+    pub fn has_handle(&self) -> bool {
+        self.0.load(Relaxed) & HANDLE != 0
+    }
+
+    /// RUNNING to DONE: the outcome is written. `kept` says what `has_handle` said
+    /// when it was decided to keep or to drop the outcome; None: the handle went
+    /// away meanwhile, drop the outcome and come again.
+    #[inline]
+    pub fn end(&self, kept: bool) -> Option<End> {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            if kept && old & HANDLE == 0 {
+                return None;
+            }
+            // QUEUED goes too: set while running, no queue knows of it.
+            let done = (old | DONE) & !(RUNNING | QUEUED);
+            let joined = old & JOINER != 0;
+            let new = if joined { done } else { done - REFERENCE };
+            // Release pairs with the acquire in `is_done` and `forget` (the outcome), acquire with the
+            // release in `offer_joiner` (the join waker) and, for the last reference, in `release`.
+            let order = if cfg!(seeded = "task_end_relaxed") {
+                Relaxed
+            } else {
+                AcqRel
+            };
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                Ok(_) if joined => return Some(End::WakeJoiner),
+                Ok(_) if new < REFERENCE => return Some(End::Free),
+                Ok(_) => return Some(End::Quiet),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The handle has written the join waker and leaves it to whoever ends the
+    /// task. False: the task is done, the waker stays the handle's.
+    #[inline]
+    #[must_use]
+    pub fn offer_joiner(&self) -> bool {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            debug_assert!(old & (HANDLE | JOINER) == HANDLE);
+            if old & DONE != 0 && !cfg!(seeded = "join_offered_too_late") {
+                // Acquire pairs with the release in `end`: the handle reads the outcome next.
+                fence(Acquire);
+                return false;
+            }
+            // Release pairs with the acquire in `end`: the waker is seen.
+            let order = if cfg!(seeded = "join_offer_relaxed") {
+                Relaxed
+            } else {
+                Release
+            };
+            let new = old | JOINER;
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The handle takes the join waker back, to change or drop it. False: the
+    /// task is done, and whoever ended it has taken the waker or is about to.
+    #[inline]
+    #[must_use]
+    pub fn withdraw_joiner(&self) -> bool {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            debug_assert!(old & (HANDLE | JOINER) == HANDLE | JOINER);
+            if old & DONE != 0 && !cfg!(seeded = "join_withdrawn_too_late") {
+                // As in `offer_joiner`.
+                fence(Acquire);
+                return false;
+            }
+            // Relaxed would do, as nobody wrote the waker since; acquire costs nothing here.
+            let new = old & !JOINER;
+            match self.0.compare_exchange_weak(old, new, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The handle lets go. True: the task is done, and the outcome, if it was
+    /// not taken, is the handle's to drop. `joined`: a join waker was offered
+    /// and not withdrawn. The handle's reference stays for now.
+    #[inline]
+    #[must_use]
+    pub fn forget(&self) -> bool {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            if old & DONE != 0 {
+                // Acquire pairs with the release in `end`.
+                fence(Acquire);
+                return true;
+            }
+            debug_assert!(old & JOINER == 0, "withdraw the join waker first");
+            let new = old & !HANDLE;
+            // Release pairs with the acquire in `end`: the handle's last look at the waker's place.
+            match self.0.compare_exchange_weak(old, new, Release, Relaxed) {
+                Ok(_) => return false,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// One more waker.
+    #[inline]
+    pub fn retain(&self) {
+        // Relaxed: whoever makes one from another has seen the task already.
+        let old = self.0.fetch_add(REFERENCE, Relaxed);
+        if old >= MOST_REFERENCES * REFERENCE {
+            // Somebody forgets wakers in a loop. One more round and the task would be freed in use.
+            self.0.fetch_sub(REFERENCE, Relaxed);
+            panic!("a task has 2^31 wakers");
+        }
+    }
+
+    /// One more reference, unless there is none any more.
+    #[must_use]
+    pub fn try_retain(&self) -> bool {
+        self.0
+            .fetch_update(Relaxed, Relaxed, |old| {
+                (old >= REFERENCE).then_some(old + REFERENCE)
+            })
+            .is_ok()
+    }
+
+    /// One reference less. True: it was the last, free the task.
+    #[inline]
+    #[must_use]
+    pub fn release(&self) -> bool {
+        // Release pairs with the fence below, in whoever drops the last one.
+        let order = if cfg!(seeded = "task_release_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
+        let old = self.0.fetch_sub(REFERENCE, order);
+        debug_assert!(old >= REFERENCE);
+        if old >= 2 * REFERENCE {
+            return false;
+        }
+        fence(Acquire);
+        true
+    }
+}

@@ -1,0 +1,299 @@
+//! A task, whatever its type: who it is, and what anybody may ask of it.
+
+use super::{cell::Header, extra::Extra, handle, waker};
+use crate::scheduler::worker::Worker;
+use alloc::boxed::Box;
+use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
+use hal::unwind;
+
+/// Names a task. No other task of the runtime has it as long as this one lives,
+/// and very likely none ever had: it is made of where the task was spawned, its
+/// slot in the list there, and how many were spawned there before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(u64);
+
+const INDEX_BITS: u32 = 26;
+
+impl TaskId {
+    /// No task.
+    pub(crate) const NONE: Self = Self(0);
+
+    #[inline]
+    pub(crate) fn new(part: usize, index: u32, count: u32) -> Self {
+        debug_assert!(index < 1 << INDEX_BITS && part < 1 << (32 - INDEX_BITS));
+        Self(u64::from(count) << 32 | (part as u64) << INDEX_BITS | u64::from(index))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32 & ((1 << INDEX_BITS) - 1)
+    }
+
+    pub(crate) fn part(self) -> usize {
+        (self.0 as u32 >> INDEX_BITS) as usize
+    }
+
+    /// As a number.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// Core, slot, count: `2.17.4211`.
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.part(), self.index(), self.0 >> 32)
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::str::FromStr for TaskId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut numbers = text.splitn(3, '.').map(|number| number.parse::<u32>());
+        let mut next = || numbers.next().and_then(Result::ok).ok_or(());
+        let (part, index, count) = (next()?, next()?, next()?);
+        if index >= 1 << INDEX_BITS || part >= 1 << (32 - INDEX_BITS) {
+            return Err(());
+        }
+        Ok(Self::new(part as usize, index, count))
+    }
+}
+
+/// Why a task has no output.
+#[derive(Debug)]
+pub enum TaskError {
+    /// It was cancelled, or the runtime was shut down.
+    Cancelled,
+    /// It panicked. On the image a panic stops the machine, so this is for the host.
+    Panicked(Panic),
+}
+
+impl TaskError {
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled)
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Panicked(panic) => write!(f, "the task panicked: {}", panic.message()),
+        }
+    }
+}
+
+impl core::error::Error for TaskError {}
+
+/// What a task panicked with.
+#[derive(Debug)]
+pub struct Panic(unwind::Payload);
+
+impl Panic {
+    /// What `panic!` was told.
+    pub fn message(&self) -> &str {
+        self.0.message().unwrap_or("with something that is no text")
+    }
+
+    /// Goes on panicking, here.
+    pub fn resume(self) -> ! {
+        unwind::resume(self.0)
+    }
+}
+
+impl From<unwind::Payload> for Panic {
+    fn from(payload: unwind::Payload) -> Self {
+        Self(payload)
+    }
+}
+
+/// A task, whatever its type. May be kept after the task has ended.
+pub struct Task(NonNull<Header>);
+
+// SAFETY: only the header is looked at, of which any thread may do so.
+unsafe impl Send for Task {}
+// SAFETY: as above.
+unsafe impl Sync for Task {}
+
+impl Task {
+    /// # Safety
+    /// The caller has a reference, or the task cannot end meanwhile.
+    pub(crate) unsafe fn retain(task: NonNull<Header>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { task.as_ref() }.state.retain();
+        Self(task)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: its own reference keeps it.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The task that runs here.
+    pub(crate) fn try_current() -> Option<Self> {
+        let header = waker::current_header()?;
+        // SAFETY: the task is being polled, in this very context: it cannot end meanwhile.
+        Some(unsafe { Self::retain(header.into()) })
+    }
+
+    /// Which one it is.
+    pub fn id(&self) -> TaskId {
+        self.header().id
+    }
+
+    /// What it was called when it was spawned.
+    pub fn name(&self) -> Option<&str> {
+        self.header().extra()?.name.as_deref()
+    }
+
+    /// The task that spawned it, if that is known: of those with a name, a
+    /// parent group, or in a runtime that tracks its tasks.
+    pub fn parent(&self) -> Option<TaskId> {
+        self.header().extra()?.parent
+    }
+
+    /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).
+    pub fn cancel(&self) -> bool {
+        handle::cancel(self.header())
+    }
+
+    /// Makes it runnable, as a waker does.
+    pub fn wake(&self) {
+        waker::wake_task(self.header());
+    }
+
+    /// Whether it was asked to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.header().state.now().was_cancelled()
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.header().state.is_done()
+    }
+
+    pub(crate) fn is_main(&self) -> bool {
+        self.header().state.now().is_main()
+    }
+}
+
+impl Clone for Task {
+    fn clone(&self) -> Self {
+        // SAFETY: this one is a reference.
+        unsafe { Self::retain(self.0) }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: its own reference.
+        unsafe { waker::release(self.header()) };
+    }
+}
+
+impl PartialEq for Task {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Task {}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({}", self.id())?;
+        if let Some(name) = self.name() {
+            write!(f, " {name}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Header {
+    /// What not every task has.
+    #[inline]
+    pub(crate) fn extra(&self) -> Option<&Extra> {
+        // Acquire pairs with the release in `extra_or_new`.
+        let extra = self.extra.load(Acquire);
+        // SAFETY: null, or a box that stays as long as the task.
+        unsafe { extra.as_ref() }
+    }
+
+    /// The same, made if there is none. Called by the task itself.
+    pub(super) fn extra_or_new(&self) -> &Extra {
+        if let Some(extra) = self.extra() {
+            return extra;
+        }
+        let extra = Box::into_raw(Box::new(Extra::new()));
+        // Release pairs with the acquire in `extra`.
+        self.extra.store(extra, Release);
+        // SAFETY: a box that stays as long as the task.
+        unsafe { &*extra }
+    }
+}
+
+/// The task that runs here.
+///
+/// # Panics
+/// Outside a task.
+pub fn current() -> Task {
+    Task::try_current().expect("no task runs here")
+}
+
+/// The task that runs here, if one does.
+pub fn try_current() -> Option<Task> {
+    Task::try_current()
+}
+
+/// Id of the task that runs here.
+///
+/// # Panics
+/// Outside a task.
+pub fn id() -> TaskId {
+    waker::current_header().expect("no task runs here").id
+}
+
+/// The task that spawned the one that runs here, if that is known.
+pub fn parent() -> Option<TaskId> {
+    waker::current_header()?.extra()?.parent
+}
+
+/// Whether the task that runs here was asked to end.
+pub fn is_cancelled() -> bool {
+    waker::current_header().is_some_and(|header| header.state.now().was_cancelled())
+}
+
+/// A place where a long computation lets itself be cancelled: goes on at once,
+/// unless the task was asked to end; then it ends here.
+pub async fn check_cancelled() {
+    if waker::current_header().is_some_and(|header| header.state.now().is_cancelled()) {
+        // The core drops the future at its next await, which is this.
+        core::future::pending::<()>().await;
+    }
+}
+
+/// Says what the task that runs here waits for, for `tasks()`.
+#[inline]
+pub(crate) fn waits_for(what: &'static &'static str) {
+    if let Some(header) = waker::current_header()
+        && header.state.now().is_tracked()
+        && let Some(extra) = header.extra()
+    {
+        extra.set_waits_for(what);
+    }
+}
+
+/// The worker that serves the core this runs on, for tests and statistics.
+#[allow(dead_code, reason = "used by tests")]
+pub(crate) fn on_worker() -> Option<usize> {
+    let guard = hal::preempt::guard();
+    Worker::here(&guard).map(|worker| worker.index)
+}

@@ -1,0 +1,168 @@
+//! Wakers of tasks: counted pointers to the header.
+
+use super::{cell::Header, state::Wake};
+use crate::scheduler::{
+    schedule,
+    shared::Shared,
+    worker::{Worker, release_memory},
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull,
+    task::{RawWaker, RawWakerVTable, Waker},
+};
+use hal::{context, preempt, unwind};
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// Set in the context's pointer to its task when that yields.
+pub(crate) const YIELDED: usize = 1;
+
+/// A waker that counts for nothing, for as long as the caller owns the task.
+#[inline]
+pub(crate) fn borrowed(header: &Header) -> ManuallyDrop<Waker> {
+    let raw = RawWaker::new(core::ptr::from_ref(header).cast(), &VTABLE);
+    // SAFETY: the functions keep the contract of wakers. Not dropped, so nothing is counted; its
+    // clones are.
+    ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
+}
+
+/// The task that runs in this context, if the waker is its own: then what the
+/// waker would do through the state can be said to the core directly.
+#[inline]
+pub(crate) fn is_of_current(waker: &Waker) -> bool {
+    core::ptr::eq(waker.vtable(), &VTABLE)
+        && core::ptr::eq(waker.data(), context::current().task().cast_const().cast())
+}
+
+/// The task that runs in this context. The caller lets go of it before that
+/// poll ends.
+#[inline]
+pub(crate) fn current_header<'a>() -> Option<&'a Header> {
+    let task = context::current().task();
+    if task.addr() & VISITOR != 0 {
+        return None;
+    }
+    let task = task.map_addr(|task| task & !YIELDED);
+    // SAFETY: set while that task is polled, in this very context, so it lives at least until the poll ends.
+    unsafe { task.cast::<Header>().as_ref() }
+}
+
+/// Set in the context's pointer to its task when that is no task, but a
+/// `block_on` from outside, and the pointer is to the runtime.
+const VISITOR: usize = 2;
+
+/// The runtime that waits here for a future of no task.
+pub(crate) fn visited<'a>() -> Option<&'a Shared> {
+    let visited = context::current().task();
+    if visited.addr() & VISITOR == 0 {
+        return None;
+    }
+    // SAFETY: set by `visit`, in this very context, whose caller keeps the runtime.
+    unsafe {
+        visited
+            .map_addr(|at| at & !VISITOR)
+            .cast::<Shared>()
+            .as_ref()
+    }
+}
+
+/// Calls `inside` as somebody who visits the runtime.
+pub(crate) fn visit<R>(shared: &Shared, inside: impl FnOnce() -> R) -> R {
+    let context = context::current();
+    let before = context.task();
+    let marked = core::ptr::from_ref(shared)
+        .cast_mut()
+        .map_addr(|at| at | VISITOR);
+    context.set_task(marked.cast());
+    let result = unwind::catch(inside);
+    context.set_task(before);
+    result.unwrap_or_else(|panic| unwind::resume(panic))
+}
+
+/// # Safety
+/// `data` is a header that a reference keeps alive.
+#[inline]
+unsafe fn header<'a>(data: *const ()) -> &'a Header {
+    // SAFETY: the caller's promise.
+    unsafe { &*data.cast() }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: a waker is a reference.
+    unsafe { header(data) }.state.retain();
+    RawWaker::new(data, &VTABLE)
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: a waker is a reference.
+    wake_task(unsafe { header(data) });
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: a waker is a reference.
+    let task = unsafe { header(data) };
+    let guard = preempt::guard();
+    // The usual case: parked, woken by what runs on a core of its runtime. Nothing but that core, which
+    // is ours, is touched after the step, so the reference need not be kept.
+    if let Some(here) = Worker::here(&guard)
+        // SAFETY: the reference keeps its home.
+        && here.takes_wakes_of(unsafe { task.home.as_ref() })
+        && let Some(word) = task.state.wake_and_release()
+    {
+        here.push_woken(task.into(), word);
+        return guard.release(());
+    }
+    drop(guard);
+    // SAFETY: as above, and this one is ours to drop.
+    unsafe { wake_elsewhere(task) };
+}
+
+/// # Safety
+/// The caller's reference is used up.
+#[inline(never)]
+unsafe fn wake_elsewhere(task: &Header) {
+    // The reference is kept until the task is in a queue and its core is kicked: it keeps the runtime.
+    wake_task(task);
+    // SAFETY: the caller's.
+    unsafe { release(task) };
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: a waker is a reference, and this one is ours to drop.
+    unsafe { release(header(data)) };
+}
+
+#[inline]
+pub(super) fn wake_task(header: &Header) {
+    if let Wake::Queue(word) = header.state.wake() {
+        schedule(header, word);
+    }
+}
+
+/// Drops a reference.
+///
+/// # Safety
+/// It is the caller's, and not used any more.
+#[inline]
+pub(super) unsafe fn release(header: &Header) {
+    if header.state.release() {
+        // SAFETY: that was the last.
+        unsafe { free(header.into()) };
+    }
+}
+
+/// # Safety
+/// The last reference is gone.
+#[inline(never)]
+unsafe fn free(task: NonNull<Header>) {
+    if hal::irq::in_handler() {
+        // An interrupt frees nothing: it may have come in the middle of the allocator.
+        // SAFETY: the task's home lives as long as the task.
+        let home = unsafe { task.as_ref().home };
+        Worker::reap_later(home, task);
+    } else {
+        // SAFETY: the caller's promise; not an interrupt.
+        unsafe { release_memory(task) };
+    }
+}

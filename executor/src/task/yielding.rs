@@ -1,0 +1,40 @@
+//! Letting others run.
+
+use super::waker;
+use core::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use hal::context;
+
+/// Lets everything run that was runnable on this core, at this priority, and goes on behind it.
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// What [`yield_now`] returns.
+#[must_use = "futures do nothing unless awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        if waker::is_of_current(context.waker()) {
+            // The core that polls us needs no waker to know that we want to go on.
+            let here = context::current();
+            here.set_task(here.task().map_addr(|task| task | waker::YIELDED));
+        } else {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
