@@ -7,9 +7,10 @@
 
 use crate::{
     scheduler::{
+        mail::STOP,
         policy::Policy,
         shared::{Phase, Shared},
-        worker::{STOP, Worker},
+        worker::Worker,
     },
     task::{self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle},
 };

@@ -39,7 +39,6 @@ impl Counter {
 
 /// What one core counts.
 pub(crate) struct Counters {
-    pub(crate) polls: Counter,
     pub(crate) spawned: Counter,
     pub(crate) finished: Counter,
     pub(crate) steals_tried: Counter,
@@ -55,7 +54,6 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) const fn new() -> Self {
         Self {
-            polls: Counter::new(),
             spawned: Counter::new(),
             finished: Counter::new(),
             steals_tried: Counter::new(),
@@ -100,7 +98,7 @@ impl CoreStats {
     fn of(worker: &Worker) -> Self {
         let counters = &worker.counters.0;
         Self {
-            polls: counters.polls.get(),
+            polls: worker.polls(),
             spawned: counters.spawned.get(),
             finished: counters.finished.get(),
             steals_tried: counters.steals_tried.get(),

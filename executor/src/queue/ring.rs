@@ -108,6 +108,35 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Puts `item` at the new end and takes the oldest, which is `item` itself
+    /// if there is no other: as a push and a pop, but with room for sure.
+    /// `None`: a thief is copying, or came between; nothing was done.
+    ///
+    /// Owner only.
+    #[inline]
+    pub fn rotate(&self, item: NonNull<T>) -> Option<NonNull<T>> {
+        let tail = self.new_end.tail.load(Relaxed);
+        let seen = self.heads.load(Relaxed);
+        let (copied, head) = unpack(seen);
+        if head == tail {
+            return Some(item);
+        }
+        if copied != head {
+            return None;
+        }
+        let next = head.wrapping_add(1);
+        // Acquire, as the slot at the tail may be one that a thief has read: pairs with `release`.
+        // Release, as in `pop`.
+        let order = ordering!(AcqRel unless seeded = "ring_rotate_relaxed");
+        self.heads
+            .compare_exchange(seen, pack(next, next), order, Relaxed)
+            .ok()?;
+        let oldest = self.new_end.slots.get(head);
+        self.new_end.slots.put(tail, item);
+        self.publish(tail.wrapping_add(1));
+        Some(oldest)
+    }
+
     /// Takes the older half, rounded up, but at most `most` and what `dest` has
     /// room for. Returns the oldest, and how many were taken with it; the others
     /// are in `dest`. `None`: there is nothing, or another thief is at it.

@@ -6,39 +6,59 @@
 //! within [`BOUND`] turns of its core, whatever else is runnable, and what is
 //! behind `n` others in that queue within `(n + 1) * BOUND`.
 
-use super::worker::{LEVELS, Worker};
+use super::worker::{KINDS, LEVELS, Worker};
 use crate::task::cell::Header;
-use core::{cell::Cell, ptr::NonNull};
+use core::{
+    cell::Cell,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// Every so many turns one is fair. A prime, so that it does not keep step with what tasks do.
 pub const PERIOD: u32 = 61;
-/// Injector, deque, ring and pinned tasks.
-const QUEUES: usize = 4;
-const SOURCES: usize = LEVELS * QUEUES;
+/// Injector, deque, ring and pinned tasks, of each level.
+const SOURCES: u32 = LEVELS as u32 * KINDS;
 
 /// Turns of a core within which the first task of any of its queues is polled.
-pub const BOUND: u32 = PERIOD * SOURCES as u32;
+pub const BOUND: u32 = PERIOD * SOURCES;
 
-/// When the next fair turn is due, and where it looks first. Owner only.
+/// When the next fair turn is due, and where it looks first.
 pub(super) struct Fairness {
-    left: Cell<u32>,
+    // Owner only:
+    /// Turns until the next fair one.
+    left: Cell<i32>,
+    /// Where that looks first.
     source: Cell<u32>,
+
+    // Written by the owner, read by any:
+    /// Turns up to when the owner last said so: at each fair turn, and before it sleeps.
+    turns: AtomicU64,
+    /// What `left` was then.
+    from: Cell<i32>,
 }
 
 impl Fairness {
     pub(super) const fn new() -> Self {
         Self {
-            left: Cell::new(PERIOD),
+            left: Cell::new(PERIOD as i32),
             source: Cell::new(0),
+            turns: AtomicU64::new(0),
+            from: Cell::new(PERIOD as i32),
         }
     }
 
-    /// Counts a turn; whether it is a fair one.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    /// Counts a turn; false: the next one is to be fair.
+    #[inline(always)]
+    pub(super) fn count(&self) -> bool {
         let left = self.left.get() - 1;
         self.left.set(left);
-        left == 0
+        left != 0
+    }
+
+    /// Whether the next turn is to be fair.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.left.get() == 0
     }
 
     /// True every other turn.
@@ -46,36 +66,47 @@ impl Fairness {
     pub(super) fn alternates(&self) -> bool {
         self.left.get() & 1 == 0
     }
+
+    /// Turns so far. From any core, where it may be a few behind.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
+    }
+
+    /// Says how many turns there were.
+    pub(super) fn publish(&self) {
+        let since = self.from.replace(self.left.get()) - self.left.get();
+        self.turns.store(self.turns() + since as u64, Relaxed);
+    }
+
+    fn begin_round(&self) {
+        self.publish();
+        self.left.set(PERIOD as i32);
+        self.from.set(PERIOD as i32);
+    }
 }
 
 impl Worker {
     /// A turn for what has waited longest, starting where the last one ended.
     #[cold]
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
-        self.fairness.left.set(PERIOD);
+        self.fairness.begin_round();
         // A busy core of the host is not interrupted by its timer.
-        if self.timers.next() <= self.shared().clock.now() {
+        let timer = self.timers.next();
+        if timer != u64::MAX && timer <= self.shared().clock.now() {
             self.expire_timers();
         }
         let sources = self.sources();
-        if sources == 0 {
-            return None;
-        }
         // Those from where the last turn ended on, and then those before.
         let first = self.fairness.source.get();
-        let mut later = sources & !((1 << first) - 1);
-        let mut sooner = sources ^ later;
-        loop {
-            let left = if later != 0 { &mut later } else { &mut sooner };
-            if *left == 0 {
-                return None;
-            }
-            let source = left.trailing_zeros();
-            *left &= *left - 1;
-            if let Some(task) = self.pick_old(source as usize / QUEUES, source as usize % QUEUES) {
-                self.fairness.source.set((source + 1) % SOURCES as u32);
+        let mut left = (sources | sources << SOURCES) >> first;
+        while left != 0 {
+            let source = (first + left.trailing_zeros()) % SOURCES;
+            if let Some(task) = self.pick_old(source) {
+                self.fairness.source.set((source + 1) % SOURCES);
                 return Some(task);
             }
+            left &= left - 1;
         }
+        None
     }
 }

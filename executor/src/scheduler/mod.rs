@@ -2,7 +2,11 @@
 //!
 //! | | |
 //! |---|---|
-//! | `worker` | one core: its queues and its loop |
+//! | `worker` | one core: its queues |
+//! | `turn` | its loop |
+//! | `search` | what it does without work: steal, sleep |
+//! | `mail` | what comes to it from elsewhere |
+//! | `finish` | the end of a task |
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
 //! | `fair` | turns that go out of order, so that nothing waits for ever |
@@ -18,13 +22,21 @@ pub mod idle;
 #[cfg(not(loom))]
 pub mod fair;
 #[cfg(not(loom))]
+mod finish;
+#[cfg(not(loom))]
+pub(crate) mod mail;
+#[cfg(not(loom))]
 pub mod policy;
 #[cfg(not(loom))]
 pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;
 #[cfg(not(loom))]
+mod search;
+#[cfg(not(loom))]
 pub(crate) mod shared;
+#[cfg(not(loom))]
+mod turn;
 #[cfg(not(loom))]
 pub(crate) mod worker;
 

@@ -1,9 +1,6 @@
 //! The way of a task that has become runnable to a queue.
 
-use super::{
-    policy::Reason,
-    worker::{TIMER, Worker},
-};
+use super::{mail::TIMER, policy::Reason, worker::Worker};
 use crate::task::{cell::Header, state::Word};
 use core::ptr::NonNull;
 use hal::{cores, preempt};

@@ -2,8 +2,9 @@
 
 use super::{
     idle::Idle,
+    mail::DRAIN,
     policy::Policy,
-    worker::{DRAIN, How, LEVELS, Worker},
+    worker::{How, LEVELS, Worker},
 };
 use crate::{
     queue::Injector,

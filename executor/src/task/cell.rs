@@ -4,7 +4,7 @@
 //! [`Header`] is all that queues and wakers know. The functions that know the
 //! future's type are reached through its [`VTable`].
 
-use super::{TaskError, TaskId, extra::Extra, state::State};
+use super::{TaskError, TaskId, extra::Extra, state::State, waker};
 use crate::{queue::Linked, scheduler::worker::Worker};
 use alloc::alloc::{alloc, dealloc};
 use core::{
@@ -50,8 +50,8 @@ unsafe impl Linked for Header {
 }
 
 struct VTable {
-    /// Polls the future; if that is the end of it, drops it and writes the outcome.
-    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
+    /// Polls the future with the task's own waker; if that is the end of it, drops it and writes the outcome.
+    poll: unsafe fn(NonNull<Header>) -> bool,
     /// Drops the future where it stands and writes this outcome.
     abort: unsafe fn(NonNull<Header>, TaskError),
     /// Moves the outcome out, to a `Result<T, TaskError>`.
@@ -114,12 +114,17 @@ pub(crate) fn allocate<F: Future>(
 
 /// # Safety
 /// The caller owns the future (the task is RUNNING by its doing), and it has neither ended nor been aborted.
-unsafe fn poll<F: Future>(task: NonNull<Header>, context: &mut Context<'_>) -> bool {
+unsafe fn poll<F: Future>(task: NonNull<Header>) -> bool {
     // SAFETY: the header is the first field of the cell, which is pinned: it never moves until freed.
     let stage = unsafe { (*task.cast::<Cell<F>>().as_ptr()).stage.get() };
+    // Made here, where the future's code is known, and not by whoever calls: so the compiler sees whose
+    // waker it is, and what a future does with it needs no indirect call, and often no waker at all.
+    // SAFETY: the caller owns the task, which lives at least as long as this poll.
+    let waker = waker::borrowed(unsafe { task.as_ref() });
+    let mut context = Context::from_waker(&waker);
     // SAFETY: the caller owns the future.
     let future = unsafe { Pin::new_unchecked(&mut *stage.cast::<F>()) };
-    let outcome = match unwind::catch(|| future.poll(context)) {
+    let outcome = match unwind::catch(|| future.poll(&mut context)) {
         Ok(Poll::Pending) => return false,
         Ok(Poll::Ready(output)) => Ok(output),
         Err(panic) => Err(TaskError::Panicked(panic.into())),
@@ -182,9 +187,9 @@ impl Header {
     /// # Safety
     /// The caller owns the future, and it is there.
     #[inline]
-    pub(crate) unsafe fn poll(&self, context: &mut Context<'_>) -> bool {
+    pub(crate) unsafe fn poll(&self) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { (self.vtable.poll)(self.into(), context) }
+        unsafe { (self.vtable.poll)(self.into()) }
     }
 
     /// # Safety

@@ -22,7 +22,11 @@
 //! references: one for being alive, until after `DONE`; one for the handle; one
 //! for each waker. A queue's entry needs none: a queued task is alive.
 
-use hal::sync::atomic::{AtomicU64, Ordering::*, fence};
+use hal::sync::atomic::{
+    AtomicU64,
+    Ordering::{self, *},
+    fence,
+};
 
 const QUEUED: u64 = 1 << 0;
 const RUNNING: u64 = 1 << 1;
@@ -48,7 +52,7 @@ const REFERENCE: u64 = 1 << 32;
 const MOST_REFERENCES: u64 = 1 << 31;
 
 /// What the word was at some moment.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word(u64);
 
 impl Word {
@@ -68,6 +72,12 @@ impl Word {
     #[inline]
     pub fn level(self) -> usize {
         ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as usize
+    }
+
+    /// Four times that: where the bits of the level are in a core's word of queues.
+    #[inline]
+    pub fn level_bit(self) -> u32 {
+        (self.0 >> (LEVEL_SHIFT - 2)) as u32 & (3 << 2)
     }
 
     /// Its polls are counted.
@@ -162,7 +172,7 @@ pub enum Pause {
     /// It waits for a waker. The core must not touch it any more.
     Parked,
     /// It was woken meanwhile, or yielded: it is queued, put it into a queue.
-    Again,
+    Again(Word),
     /// It was cancelled meanwhile: this core still owns it and must end it.
     Cancelled,
 }
@@ -236,33 +246,35 @@ impl State {
         Word(old + RUNNING - QUEUED)
     }
 
-    /// The poll that began at `started` returned `Pending`. RUNNING to parked
-    /// or, if it yielded or was woken meanwhile, to QUEUED.
+    /// RUNNING to parked, if it was neither woken nor cancelled.
     #[inline]
-    pub fn pause(&self, started: Word, yielded: bool) -> Pause {
-        // Nearly always nothing has happened since.
-        let old = started.0;
-        let new = if yielded {
-            old ^ (RUNNING | QUEUED)
-        } else {
-            old ^ RUNNING
-        };
-        // Release pairs with the acquire in `start`.
-        let order = if cfg!(seeded = "task_pause_relaxed") {
-            Relaxed
-        } else {
-            Release
-        };
-        match self.0.compare_exchange(old, new, order, Relaxed) {
-            Ok(_) if yielded => Pause::Again,
-            Ok(_) => Pause::Parked,
-            Err(now) => self.pause_after_change(now, yielded),
-        }
+    #[must_use]
+    pub fn parks(&self) -> bool {
+        // Not as it was when the poll began: a task that is to wait has most likely made a waker since.
+        let old = self.0.load(Relaxed);
+        old & (QUEUED | CANCEL) == 0
+            // Release pairs with the acquire in `start`.
+            && self
+                .0
+                .compare_exchange(old, old ^ RUNNING, pause_order(), Relaxed)
+                .is_ok()
     }
 
-    /// It was woken or cancelled, or wakers were made or dropped, since the poll began.
-    #[inline(never)]
-    fn pause_after_change(&self, mut old: u64, yielded: bool) -> Pause {
+    /// RUNNING to QUEUED, if nothing else has happened since the poll began.
+    #[inline]
+    #[must_use]
+    pub fn yields(&self, started: Word) -> bool {
+        let old = started.0;
+        // Release pairs with the acquire in `start`.
+        self.0
+            .compare_exchange(old, old ^ (RUNNING | QUEUED), pause_order(), Relaxed)
+            .is_ok()
+    }
+
+    /// The poll returned `Pending`: RUNNING to parked or, if it yielded or was
+    /// woken meanwhile, to QUEUED. What `parks` and `yields` do, and all else.
+    pub fn pause(&self, yielded: bool) -> Pause {
+        let mut old = self.0.load(Relaxed);
         loop {
             if Word(old).is_cancelled() {
                 return Pause::Cancelled;
@@ -275,16 +287,18 @@ impl State {
             };
             if cfg!(seeded = "task_pause_loses_wake") {
                 self.0.fetch_and(!RUNNING, Release);
-                return if again { Pause::Again } else { Pause::Parked };
+                return if again {
+                    Pause::Again(Word(new))
+                } else {
+                    Pause::Parked
+                };
             }
             // Release pairs with the acquire in `start`.
-            let order = if cfg!(seeded = "task_pause_relaxed") {
-                Relaxed
-            } else {
-                Release
-            };
-            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
-                Ok(_) if again => return Pause::Again,
+            match self
+                .0
+                .compare_exchange_weak(old, new, pause_order(), Relaxed)
+            {
+                Ok(_) if again => return Pause::Again(Word(new)),
                 Ok(_) => return Pause::Parked,
                 Err(now) => old = now,
             }
@@ -332,32 +346,31 @@ impl State {
 
     /// A waker fires that is used up by it, on a core where the task, if it was
     /// parked and is not pinned, goes into the next slot: wakes it and drops the
-    /// waker's reference in one step. None: it is not so, nothing was done.
+    /// waker's reference in one step. None: it is not so, or another was quicker;
+    /// nothing was done.
     #[inline]
     pub fn wake_and_release(&self) -> Option<Word> {
-        let mut old = self.0.load(Relaxed);
-        loop {
-            if old & (QUEUED | RUNNING | DONE | PINNED) != 0 {
-                return None;
-            }
-            let new = (old | QUEUED) - REFERENCE;
-            // Release pairs with the acquire in `start`. It is not the last reference: the task is alive.
-            let order = if cfg!(seeded = "task_wake_and_release_relaxed") {
-                Relaxed
-            } else {
-                Release
-            };
-            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
-                Ok(_) => return Some(Word(new)),
-                Err(now) => old = now,
-            }
+        let old = self.0.load(Relaxed);
+        if old & (QUEUED | RUNNING | DONE | PINNED) != 0 {
+            return None;
         }
+        let new = (old | QUEUED) - REFERENCE;
+        // Release pairs with the acquire in `start`. It is not the last reference: the task is alive.
+        let order = if cfg!(seeded = "task_wake_and_release_relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
+        self.0
+            .compare_exchange(old, new, order, Relaxed)
+            .ok()
+            .map(|_| Word(new))
     }
 
     /// The future is gone and finalizers run from here on. Called by who owns the task.
-    pub fn finalize(&self) -> Word {
+    pub fn finalize(&self) {
         // Relaxed: only the owner asks for this bit; others see it when it has no more need of them.
-        Word(self.0.fetch_or(FINAL, Relaxed) | FINAL)
+        self.0.fetch_or(FINAL, Relaxed);
     }
 
     /// Whether somebody may still ask for the outcome. Called by who owns the
@@ -508,5 +521,15 @@ impl State {
         }
         fence(Acquire);
         true
+    }
+}
+
+/// Release pairs with the acquire in `start`.
+#[inline]
+fn pause_order() -> Ordering {
+    if cfg!(seeded = "task_pause_relaxed") {
+        Relaxed
+    } else {
+        Release
     }
 }

@@ -1,8 +1,11 @@
 //! Wakers of tasks: counted pointers to the header.
 
-use super::{cell::Header, state::Wake};
+use super::{
+    cell::Header,
+    state::{Wake, Word},
+};
 use crate::scheduler::{
-    schedule,
+    mail, schedule,
     shared::Shared,
     worker::{Worker, release_memory},
 };
@@ -88,6 +91,7 @@ unsafe fn header<'a>(data: *const ()) -> &'a Header {
     unsafe { &*data.cast() }
 }
 
+#[inline(always)]
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: a waker is a reference.
     unsafe { header(data) }.state.retain();
@@ -110,18 +114,28 @@ unsafe fn wake(data: *const ()) {
         && here.takes_wakes_of(unsafe { task.home.as_ref() })
         && let Some(word) = task.state.wake_and_release()
     {
-        here.push_woken(task.into(), word);
-        return guard.release(());
+        return match here.swap_next(task.into(), word) {
+            None => guard.release(()),
+            Some(before) => displace(here.into(), before, word, guard),
+        };
     }
-    drop(guard);
     // SAFETY: as above, and this one is ours to drop.
-    unsafe { wake_elsewhere(task) };
+    unsafe { wake_elsewhere(task, guard) };
+}
+
+/// What was to come next goes where others can see it.
+#[inline(never)]
+fn displace(here: NonNull<Worker>, before: NonNull<Header>, word: Word, guard: preempt::Guard) {
+    // SAFETY: the worker of this core, by the caller's guard, which is still held.
+    unsafe { here.as_ref() }.push_spawned(before, word.level());
+    drop(guard);
 }
 
 /// # Safety
 /// The caller's reference is used up.
 #[inline(never)]
-unsafe fn wake_elsewhere(task: &Header) {
+unsafe fn wake_elsewhere(task: &Header, guard: preempt::Guard) {
+    drop(guard);
     // The reference is kept until the task is in a queue and its core is kicked: it keeps the runtime.
     wake_task(task);
     // SAFETY: the caller's.
@@ -158,9 +172,7 @@ pub(super) unsafe fn release(header: &Header) {
 unsafe fn free(task: NonNull<Header>) {
     if hal::irq::in_handler() {
         // An interrupt frees nothing: it may have come in the middle of the allocator.
-        // SAFETY: the task's home lives as long as the task.
-        let home = unsafe { task.as_ref().home };
-        Worker::reap_later(home, task);
+        mail::reap_later(task);
     } else {
         // SAFETY: the caller's promise; not an interrupt.
         unsafe { release_memory(task) };

@@ -1,0 +1,175 @@
+//! What comes to a core from elsewhere: tasks from interrupts and other cores,
+//! timers that are due, tasks to free, the end. All of it is announced by bits
+//! of one word, which the core looks at once a turn.
+
+use super::{
+    policy::{Policy, Reason, Runnable},
+    registry::Cursor,
+    shared::Phase,
+    worker::{Worker, release_memory},
+};
+use crate::{
+    queue::Inbox,
+    task::{cell::Header, state::Word},
+};
+use core::{ptr::NonNull, sync::atomic::Ordering::*};
+use hal::cores;
+
+/// There is something in the inbox, or in that for pinned tasks.
+const INBOX: u32 = 1;
+/// A timer is due, or one that is due before all others was put here by another core.
+pub(super) const TIMER: u32 = 2;
+/// The loop is to return.
+pub(crate) const STOP: u32 = 4;
+/// There are tasks to free.
+const REAP: u32 = 8;
+/// The runtime has begun to shut down.
+pub(super) const DRAIN: u32 = 16;
+
+/// Tasks whose last reference was dropped in an interrupt. Of no runtime: theirs may be shut down.
+static REAPER: Inbox<Header> = Inbox::new();
+
+/// Frees a task that nobody refers to, but not in this interrupt.
+pub(crate) fn reap_later(task: NonNull<Header>) {
+    // SAFETY: nobody refers to it, so it is in no queue.
+    unsafe { REAPER.push(task) };
+    let worker = cores::local().cast::<Worker>();
+    // SAFETY: set while the core serves it, and an interrupt ends before that does. If it serves none,
+    // the next core that does will see to it.
+    if let Some(worker) = unsafe { worker.as_ref() } {
+        worker.post_mail(REAP);
+    }
+}
+
+/// Frees what interrupts have left.
+pub(crate) fn reap() {
+    for task in REAPER.take_all() {
+        // SAFETY: its last reference was dropped by who put it there.
+        unsafe { release_memory(task) };
+    }
+}
+
+impl Worker {
+    /// Tasks for this core from elsewhere. Any core, any context.
+    pub(crate) fn post(&self, task: NonNull<Header>, word: Word) {
+        let inbox = if word.is_pinned() {
+            &self.pinned_inbox.0
+        } else {
+            &self.inbox.0
+        };
+        // SAFETY: just woken, so it is in no queue yet.
+        if unsafe { inbox.push(task) } {
+            self.post_mail(INBOX);
+        }
+    }
+
+    /// Announces something.
+    #[inline]
+    pub(crate) fn post_mail(&self, what: u32) {
+        // Release pairs with the acquire in `open_mail`.
+        self.mail.0.fetch_or(what, Release);
+    }
+
+    /// Whether there is something. Relaxed: `open_mail` acquires.
+    #[inline]
+    pub(super) fn has_mail(&self) -> bool {
+        self.mail.0.load(Relaxed) != 0
+    }
+
+    /// Looks after what was posted; whether the loop is to return.
+    #[cold]
+    pub(super) fn open_mail(&self) -> bool {
+        // Acquire pairs with the release in `post_mail`.
+        let mail = self.mail.0.swap(0, Acquire);
+        if mail & TIMER != 0 {
+            self.expire_timers();
+        }
+        if mail & INBOX != 0 {
+            self.drain_inbox();
+        }
+        if mail & REAP != 0 {
+            reap();
+        }
+        if mail & DRAIN != 0 {
+            self.enter_phase(self.shared().phase());
+        }
+        mail & STOP != 0
+    }
+
+    fn enter_phase(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.is_plain.set(false);
+        if phase == Phase::Cancelling {
+            self.cancel_part();
+        }
+        self.shared().check_drained();
+    }
+
+    /// Sorts what came from elsewhere into the levels.
+    #[inline(never)]
+    pub(super) fn drain_inbox(&self) {
+        let mut count = 0;
+        for inbox in [&self.inbox.0, &self.pinned_inbox.0] {
+            for task in inbox.take_all() {
+                // SAFETY: it is queued, so it lives, and it is ours now.
+                let word = unsafe { task.as_ref() }.state.now();
+                self.push(task, word, Reason::Woken);
+                count += u32::from(!word.is_pinned());
+            }
+        }
+        // One of them is for us.
+        if count > 1 {
+            self.shared().notify();
+        }
+    }
+
+    /// To the back, by whichever policy there is.
+    pub(super) fn push(&self, task: NonNull<Header>, word: Word, reason: Reason) {
+        match self.policy() {
+            None => self.push_back(task, word),
+            // SAFETY: a queued task that nobody else has.
+            Some(policy) => policy.push(unsafe { Runnable::new(task) }, reason),
+        }
+    }
+
+    /// A task for the user's own policy, from this core.
+    pub(super) fn push_custom(&self, task: NonNull<Header>, policy: &dyn Policy, reason: Reason) {
+        // SAFETY: a queued task that nobody else has.
+        policy.push(unsafe { Runnable::new(task) }, reason);
+        if policy.is_shared() {
+            self.shared().notify();
+        }
+    }
+
+    /// Cancels all tasks that are at home here. No more come.
+    pub(super) fn cancel_part(&self) {
+        let mut cursor = Cursor::default();
+        while let Some(task) = self.registry.next(&mut cursor) {
+            if !task.is_main() {
+                task.cancel();
+            }
+        }
+    }
+
+    // ---- time ----
+
+    pub(super) fn expire_timers(&self) {
+        let shared = self.shared();
+        self.timers.expire(shared.clock.now());
+        self.arm();
+    }
+
+    /// Another core has put a timer here that is due before all others.
+    pub(crate) fn look_at_timers(&self) {
+        self.post_mail(TIMER);
+        self.shared().notify_core(self.index);
+    }
+
+    /// Sets the hardware's timer to the next deadline.
+    pub(crate) fn arm(&self) {
+        let next = self.timers.next();
+        if next != u64::MAX {
+            self.shared().clock.arm(next);
+        }
+    }
+}
