@@ -22,7 +22,6 @@ pub mod scheduler;
 pub mod task;
 pub mod time;
 
-#[cfg(not(loom))]
 mod priority;
 #[cfg(not(loom))]
 pub mod runtime;
@@ -33,9 +32,9 @@ pub mod stats;
 #[cfg(not(loom))]
 pub mod trace;
 
+pub use priority::Priority;
 #[cfg(not(loom))]
 pub use {
-    priority::Priority,
     runtime::{BuildError, Runtime},
     simple::{block_on_simple, noop_waker},
     task::{TaskError, TaskHandle, TaskId, spawn},

@@ -28,4 +28,4 @@ pub enum Kind {
 
 /// Notes an event.
 #[inline(always)]
-pub(crate) fn event(_kind: Kind, _task: TaskId) {}
+pub(crate) fn event(_kind: Kind, _task: impl FnOnce() -> TaskId) {}

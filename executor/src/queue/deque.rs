@@ -96,7 +96,7 @@ impl<T> Deque<T> {
     pub fn push(&self, item: NonNull<T>) -> Result<(), NonNull<T>> {
         let pushes = self.new_end.pushes.load(Relaxed);
         let tail = self.tail(pushes);
-        if self.room(tail) == 0 {
+        if self.is_full(tail) {
             return Err(item);
         }
         self.new_end.slots.put(tail, item);
@@ -109,6 +109,14 @@ impl<T> Deque<T> {
     /// Owner only.
     #[inline]
     pub fn pop(&self) -> Option<NonNull<T>> {
+        self.pop_noting_last().map(|(newest, _)| newest)
+    }
+
+    /// Takes the newest item, and says whether it was the last.
+    ///
+    /// Owner only.
+    #[inline]
+    pub fn pop_noting_last(&self) -> Option<(NonNull<T>, bool)> {
         let pushes = self.new_end.pushes.load(Relaxed);
         let mut seen = self.old_end.claim.load(Relaxed);
         loop {
@@ -120,7 +128,7 @@ impl<T> Deque<T> {
             let popped = seen.wrapping_add(pack(1, 0));
             if cfg!(seeded = "deque_pop_does_not_claim") {
                 self.old_end.claim.store(popped, Release);
-                return Some(self.new_end.slots.get(tail.wrapping_sub(1)));
+                return Some((self.new_end.slots.get(tail.wrapping_sub(1)), false));
             }
             // Release pairs with the acquire in `claim` and `len`: who sees the pop also sees the
             // push before it, or it would find a tail that is too far back.
@@ -130,7 +138,10 @@ impl<T> Deque<T> {
                 .claim
                 .compare_exchange_weak(seen, popped, order, Relaxed)
             {
-                Ok(_) => return Some(self.new_end.slots.get(tail.wrapping_sub(1))),
+                Ok(_) => {
+                    let newest = tail.wrapping_sub(1);
+                    return Some((self.new_end.slots.get(newest), newest == head));
+                }
                 Err(now) => seen = now,
             }
         }
@@ -208,6 +219,12 @@ impl<T> Deque<T> {
     fn tail(&self, pushes: u32) -> u32 {
         let (pops, _) = unpack(self.old_end.claim.load(Relaxed));
         pushes.wrapping_sub(pops)
+    }
+
+    /// Whether the owner can push no more.
+    #[inline]
+    fn is_full(&self, tail: u32) -> bool {
+        self.room(tail) == 0
     }
 
     /// How many more the owner can push. Others can only make it more.

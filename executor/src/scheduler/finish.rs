@@ -5,8 +5,13 @@ use super::{
     turn::Turn,
     worker::{Worker, release_memory},
 };
-use crate::task::{TaskError, cell::Header, state::End, waker};
-use core::{ptr::NonNull, task::Context};
+use crate::task::{
+    TaskError,
+    cell::Header,
+    state::{End, Word},
+    waker,
+};
+use core::{mem::ManuallyDrop, ptr::NonNull, task::Context};
 use hal::context;
 
 impl Worker {
@@ -34,6 +39,31 @@ impl Worker {
         }
         self.end(header);
         Turn::Over
+    }
+
+    /// The same for nearly all tasks: no finalizers, at home on this core, and
+    /// somebody waits for the outcome.
+    #[inline(always)]
+    pub(super) fn end_usual(&self, header: &Header) {
+        // SAFETY: a task's home lives as long as the task.
+        let home = unsafe { header.home.as_ref() };
+        if header.extra().is_some() || !core::ptr::eq(home, self) {
+            return self.end_unusual(header);
+        }
+        // SAFETY: the owner of the list, and the task is in it.
+        unsafe { self.registry.remove_own(header) };
+        if !header.state.end_joined() {
+            return self.end_removed(header);
+        }
+        self.wake_joiner(header);
+        self.count_end();
+    }
+
+    #[inline(never)]
+    fn end_unusual(&self, header: &Header) {
+        if let Turn::Again(word) = self.finish(header) {
+            self.push_back(header.into(), word);
+        }
     }
 
     #[cold]
@@ -65,17 +95,20 @@ impl Worker {
     }
 
     /// The task has ended: out of the list, outcome to whoever joins.
-    #[inline]
     fn end(&self, header: &Header) {
-        let task = NonNull::from(header);
-        // SAFETY: the task at home there is not freed yet, so its home is there.
+        // SAFETY: a task's home lives as long as the task.
         let home = unsafe { header.home.as_ref() };
         if core::ptr::eq(home, self) {
             // SAFETY: the owner of the list, and the task is in it.
-            unsafe { home.registry.remove_own(header.id, header) };
+            unsafe { home.registry.remove_own(header) };
         } else {
-            home.registry.remove(header.id, header);
+            home.registry.remove(header);
         }
+        self.end_removed(header);
+    }
+
+    #[inline(never)]
+    fn end_removed(&self, header: &Header) {
         let mut kept = header.state.has_handle();
         if !kept {
             // SAFETY: nobody else asks for it.
@@ -94,19 +127,53 @@ impl Worker {
         match end {
             End::Quiet => {}
             // SAFETY: that was the last reference.
-            End::Free => unsafe { release_memory(task) },
-            End::WakeJoiner => {
-                // SAFETY: DONE is set with JOINER, so the waker is ours.
-                unsafe { header.take_joiner() }.wake();
-                if header.state.release() {
-                    // SAFETY: that was the last reference.
-                    unsafe { release_memory(task) };
+            End::Free => unsafe { release_memory(header.into()) },
+            End::WakeJoiner => self.wake_joiner(header),
+        }
+        self.count_end();
+    }
+
+    /// The task is done and a join waker is there: wakes it, and drops the reference of being alive.
+    #[inline(always)]
+    fn wake_joiner(&self, header: &Header) {
+        // SAFETY: DONE is set with JOINER, so the waker is ours.
+        let joiner = ManuallyDrop::new(unsafe { header.take_joiner() });
+        match waker::task_of(&joiner) {
+            // What `wake` does, with less to find out.
+            Some(task)
+                // SAFETY: the waker is a reference, and keeps its home.
+                if self.takes_wakes_of(unsafe { task.home.as_ref() })
+                    && let Some(word) = task.state.wake_and_release() =>
+            {
+                // Its reference is dropped with that step.
+                if let Some(before) = self.swap_next(task.into(), word) {
+                    self.displace(before, word);
                 }
             }
+            _ => ManuallyDrop::into_inner(joiner).wake(),
         }
+        if header.state.release() {
+            // SAFETY: that was the last reference.
+            unsafe { release_memory(header.into()) };
+        }
+    }
+
+    /// What was to come next goes where others can see it.
+    #[inline(never)]
+    fn displace(&self, before: NonNull<Header>, word: Word) {
+        self.push_spawned(before, word.level());
+    }
+
+    #[cold]
+    fn check_drained(&self) {
+        self.shared().check_drained();
+    }
+
+    #[inline(always)]
+    fn count_end(&self) {
         self.counters.0.finished.add(1);
         if self.phase.get() != Phase::Open {
-            self.shared().check_drained();
+            self.check_drained();
         }
     }
 }

@@ -49,7 +49,7 @@ impl Runnable {
 
     /// Which task it is.
     pub fn id(&self) -> TaskId {
-        self.header().id
+        self.header().id()
     }
 
     /// Its priority.

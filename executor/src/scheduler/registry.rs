@@ -12,17 +12,31 @@ use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
     alloc::Layout,
     cell::Cell,
-    ptr::NonNull,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*},
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*},
 };
 
-// A slot is 0 (never used), a task's address, or free: then it holds the number of the next free one.
+/// The place of a task in the list.
+pub(crate) struct Slot {
+    /// 0 (never used), a task's address, or free: then it is that of the next free one.
+    word: AtomicUsize,
+    /// Of the task in it or of the last that was. Written by the owner of the list.
+    id: AtomicU64,
+}
+
+// Marks in the word:
 const FREE: usize = 1;
 /// Somebody is counting a reference to the task in this slot.
 const LOCKED: usize = 2;
-const INDEX_SHIFT: u32 = 2;
-/// No slot.
-const NONE: u32 = u32::MAX;
+
+impl Slot {
+    /// Of the task in it.
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        // Relaxed: whoever has the task got it from whom wrote this.
+        TaskId::from_u64(self.id.load(Relaxed))
+    }
+}
 
 /// Slots in the first segment; each further segment has as many as all before it, and these.
 const FIRST: usize = 64;
@@ -32,21 +46,21 @@ const SEGMENTS: usize = 20;
 pub(crate) struct Registry {
     // Owner only:
     /// First of the free slots.
-    free: Cell<u32>,
+    free: Cell<*const Slot>,
     /// Slots that were ever used.
     used: Cell<u32>,
-    /// Tasks spawned here.
-    count: Cell<u32>,
 
     // Any core:
     /// Free slots that other cores gave back.
-    returned: AtomicU32,
+    returned: AtomicPtr<Slot>,
     /// Made as they are needed, by the owner.
-    segments: [AtomicPtr<AtomicUsize>; SEGMENTS],
+    segments: [AtomicPtr<Slot>; SEGMENTS],
 }
 
 // SAFETY: the cells are for the owner alone, by the contract of `insert` and `remove_own`.
 unsafe impl Sync for Registry {}
+// SAFETY: nothing in it knows which thread made it.
+unsafe impl Send for Registry {}
 
 /// There is no memory for more slots.
 #[derive(Debug)]
@@ -55,29 +69,30 @@ pub(crate) struct NoMemory;
 impl Registry {
     pub(crate) const fn new() -> Self {
         Self {
-            free: Cell::new(NONE),
+            free: Cell::new(ptr::null()),
             used: Cell::new(0),
-            count: Cell::new(0),
-            returned: AtomicU32::new(NONE),
-            segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
+            returned: AtomicPtr::new(ptr::null_mut()),
+            segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS],
         }
     }
 
     /// Which segment a slot is in, and where in it.
-    #[inline]
     fn place(index: u32) -> (usize, usize) {
         let number = index as usize + FIRST;
         let segment = (number.ilog2() - FIRST.ilog2()) as usize;
         (segment, number - (FIRST << segment))
     }
 
-    #[inline]
-    fn slot(&self, index: u32) -> &AtomicUsize {
+    /// The slot with this number, if it exists.
+    fn slot(&self, index: u32) -> Option<&Slot> {
         let (segment, offset) = Self::place(index);
-        // Relaxed: whoever has the number of a slot got it from the owner, who made the segment before.
-        let slots = self.segments[segment].load(Relaxed);
-        // SAFETY: numbers are given out only for slots that exist, and segments stay until the end.
-        unsafe { &*slots.add(offset) }
+        // Acquire pairs with the release in `more`: the zeros are seen.
+        let slots = self.segments.get(segment)?.load(Acquire);
+        // SAFETY: null, or a segment of which this is a part, and which stays until the end.
+        unsafe {
+            slots.as_ref()?;
+            Some(&*slots.add(offset))
+        }
     }
 
     /// Gives the task a slot and with it its id.
@@ -91,32 +106,34 @@ impl Registry {
         part: usize,
         home: NonNull<Worker>,
         task: NonNull<Header>,
-    ) -> Result<(), NoMemory> {
-        let mut index = self.free.get();
-        if index == NONE {
-            index = self.more()?;
+    ) -> Result<TaskId, NoMemory> {
+        let mut slot = self.free.get();
+        if slot.is_null() {
+            slot = self.more(part)?;
         }
-        let slot = self.slot(index);
-        self.free.set((slot.load(Relaxed) >> INDEX_SHIFT) as u32);
-        let count = self.count.get().wrapping_add(1);
-        self.count.set(count);
+        // SAFETY: a slot of this list.
+        let this = unsafe { &*slot };
+        let next = this.word.load(Relaxed) & !FREE;
+        self.free.set(ptr::with_exposed_provenance(next));
+        let id = this.id.load(Relaxed).wrapping_add(TaskId::COUNT);
+        this.id.store(id, Relaxed);
         // SAFETY: the task is not shared yet.
         unsafe {
-            (*task.as_ptr()).id = TaskId::new(part, index, count);
+            (*task.as_ptr()).slot = NonNull::from(this);
             (*task.as_ptr()).home = home;
         }
         // Release pairs with the acquire in `look_up`: the task is seen whole.
-        slot.store(task.as_ptr().expose_provenance(), Release);
-        Ok(())
+        this.word.store(task.as_ptr().expose_provenance(), Release);
+        Ok(TaskId::from_u64(id))
     }
 
     /// More free slots: those that others gave back, or one that is new. The
     /// owner only.
     #[cold]
-    fn more(&self) -> Result<u32, NoMemory> {
+    fn more(&self, part: usize) -> Result<*const Slot, NoMemory> {
         // Acquire pairs with the release in `remove`: the chain in the slots is seen.
-        let returned = self.returned.swap(NONE, Acquire);
-        if returned != NONE {
+        let returned = self.returned.swap(ptr::null_mut(), Acquire);
+        if !returned.is_null() {
             return Ok(returned);
         }
         let index = self.used.get();
@@ -130,17 +147,19 @@ impl Registry {
             if slots.is_null() {
                 return Err(NoMemory);
             }
-            // Release pairs with the acquire in `look_up`: the zeros are seen.
+            // Release pairs with the acquire in `slot`: the zeros are seen.
             self.segments[segment].store(slots.cast(), Release);
         }
         self.used.set(index + 1);
+        let slot = self.slot(index).expect("it was just made");
+        slot.id.store(TaskId::new(part, index).as_u64(), Relaxed);
         // As if it had been the only one in the list of free ones.
-        self.slot(index).store(free(NONE), Relaxed);
-        Ok(index)
+        slot.word.store(FREE, Relaxed);
+        Ok(slot)
     }
 
     fn layout(segment: usize) -> Layout {
-        Layout::array::<AtomicUsize>(FIRST << segment).expect("segments are few")
+        Layout::array::<Slot>(FIRST << segment).expect("segments are few")
     }
 
     /// The task has ended: nobody finds it here any more.
@@ -148,40 +167,28 @@ impl Registry {
     /// # Safety
     /// The caller is the owner, as in `insert`, and the task is in this part.
     #[inline]
-    pub(crate) unsafe fn remove_own(&self, id: TaskId, task: &Header) {
-        let index = id.index();
-        self.clear(index, task, self.free.get());
-        self.free.set(index);
+    pub(crate) unsafe fn remove_own(&self, task: &Header) {
+        // SAFETY: its slot is in this part, which is there.
+        let slot = unsafe { task.slot.as_ref() };
+        slot.clear(task, self.free.get());
+        self.free.set(slot);
     }
 
     /// The same, from any core.
-    pub(crate) fn remove(&self, id: TaskId, task: &Header) {
-        let index = id.index();
-        let slot = self.slot(index);
+    pub(crate) fn remove(&self, task: &Header) {
+        // SAFETY: its slot is in this part, which is there.
+        let slot = unsafe { task.slot.as_ref() };
         let mut first = self.returned.load(Relaxed);
-        self.clear(index, task, first);
+        slot.clear(task, first);
         // Release pairs with the acquire in `more`.
-        while let Err(now) = self
-            .returned
-            .compare_exchange_weak(first, index, Release, Relaxed)
-        {
+        while let Err(now) = self.returned.compare_exchange_weak(
+            first,
+            ptr::from_ref(slot).cast_mut(),
+            Release,
+            Relaxed,
+        ) {
             first = now;
-            slot.store(free(first), Relaxed);
-        }
-    }
-
-    #[inline]
-    fn clear(&self, index: u32, task: &Header, next: u32) {
-        let slot = self.slot(index);
-        let task = core::ptr::from_ref(task).addr();
-        // Acquire pairs with the release in `look_up`: the reference that was counted there is seen
-        // before this one is dropped.
-        while slot
-            .compare_exchange_weak(task, free(next), Acquire, Relaxed)
-            .is_err()
-        {
-            // Locked, for a few instructions.
-            hal::pause();
+            slot.word.store(first.expose_provenance() | FREE, Relaxed);
         }
     }
 
@@ -189,16 +196,9 @@ impl Registry {
     /// meanwhile may be seen or not; all others are.
     pub(crate) fn next(&self, cursor: &mut Cursor) -> Option<Task> {
         loop {
-            let (segment, offset) = Self::place(cursor.0);
-            // Acquire pairs with the release in `more`.
-            let slots = self.segments.get(segment)?.load(Acquire);
-            if slots.is_null() {
-                return None;
-            }
+            let slot = self.slot(cursor.0)?;
             cursor.0 += 1;
-            // SAFETY: within the segment.
-            let slot = unsafe { &*slots.add(offset) };
-            if let Some(task) = look_up(slot) {
+            if let Some(task) = slot.look_up() {
                 return Some(task);
             }
         }
@@ -206,57 +206,65 @@ impl Registry {
 
     /// The task with this id, if it lives.
     pub(crate) fn find(&self, id: TaskId) -> Option<Task> {
-        let (segment, offset) = Self::place(id.index());
-        // As in `next`.
-        let slots = self.segments.get(segment)?.load(Acquire);
-        if slots.is_null() {
-            return None;
-        }
-        // SAFETY: within the segment.
-        let task = look_up(unsafe { &*slots.add(offset) })?;
+        let task = self.slot(id.index())?.look_up()?;
         (task.id() == id).then_some(task)
     }
+}
+
+impl Slot {
+    #[inline]
+    fn clear(&self, task: &Header, next: *const Slot) {
+        let task = ptr::from_ref(task).addr();
+        let free = next.expose_provenance() | FREE;
+        // Acquire pairs with the release in `look_up`: the reference that was counted there is seen
+        // before this one is dropped.
+        while self
+            .word
+            .compare_exchange(task, free, Acquire, Relaxed)
+            .is_err()
+        {
+            // Locked, for a few instructions.
+            hal::pause();
+        }
+    }
+
+    /// The task in it, if there is one.
+    fn look_up(&self) -> Option<Task> {
+        loop {
+            if !is_task(self.word.load(Relaxed) & !LOCKED) {
+                return None;
+            }
+            // Not interrupted while it is locked: whoever wants to clear it waits.
+            let masked = hal::irq::mask();
+            let word = self.word.load(Relaxed) & !LOCKED;
+            if is_task(word)
+                && self
+                    .word
+                    // Acquire pairs with the release in `insert`.
+                    .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+                    .is_ok()
+            {
+                let task = ptr::with_exposed_provenance_mut::<Header>(word);
+                // SAFETY: a task stays until its slot is cleared, and that waits for us.
+                let task = unsafe { Task::retain(NonNull::new_unchecked(task), self.id()) };
+                // Release pairs with the acquire in `clear`.
+                self.word.store(word, Release);
+                return Some(task);
+            }
+            drop(masked);
+            // Somebody else looks, or it went just now.
+            hal::pause();
+        }
+    }
+}
+
+fn is_task(word: usize) -> bool {
+    word != 0 && word & FREE == 0
 }
 
 /// Where a walk through the list has come to.
 #[derive(Default)]
 pub(crate) struct Cursor(u32);
-
-/// The task in a slot, if there is one.
-fn look_up(slot: &AtomicUsize) -> Option<Task> {
-    loop {
-        if !is_task(slot.load(Relaxed) & !LOCKED) {
-            return None;
-        }
-        // Not interrupted while it is locked: whoever wants to clear it waits.
-        let masked = hal::irq::mask();
-        let word = slot.load(Relaxed) & !LOCKED;
-        if is_task(word)
-            && slot
-                // Acquire pairs with the release in `insert`.
-                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-                .is_ok()
-        {
-            let task = core::ptr::with_exposed_provenance_mut::<Header>(word);
-            // SAFETY: a task stays until its slot is cleared, and that waits for us.
-            let task = unsafe { Task::retain(NonNull::new_unchecked(task)) };
-            // Release pairs with the acquire in `clear`.
-            slot.store(word, Release);
-            return Some(task);
-        }
-        drop(masked);
-        // Somebody else looks, or it went just now.
-        hal::pause();
-    }
-}
-
-fn free(next: u32) -> usize {
-    (next as usize) << INDEX_SHIFT | FREE
-}
-
-fn is_task(word: usize) -> bool {
-    word != 0 && word & (FREE | LOCKED) == 0
-}
 
 impl Drop for Registry {
     fn drop(&mut self) {

@@ -45,7 +45,7 @@ impl Worker {
     fn sleep(&self) {
         let shared = self.shared();
         let counters = &self.counters.0;
-        trace::event(trace::Kind::Park, TaskId::NONE);
+        trace::event(trace::Kind::Park, || TaskId::NONE);
         let masked = hal::irq::mask();
         shared.idle.announce(self.index);
         // The last look, after the fence in `announce`, with interrupts masked: what comes later
@@ -64,7 +64,7 @@ impl Worker {
         if self.timers.next() <= shared.clock.now() {
             self.post_mail(mail::TIMER);
         }
-        trace::event(trace::Kind::Unpark, TaskId::NONE);
+        trace::event(trace::Kind::Unpark, || TaskId::NONE);
     }
 
     /// Something to run from the injector or from other cores, best level first.
@@ -114,7 +114,7 @@ impl Worker {
         }
         counters.steals.add(1);
         counters.stolen.add(moved as u64);
-        trace::event(trace::Kind::Steal, TaskId::NONE);
+        trace::event(trace::Kind::Steal, || TaskId::NONE);
         Some(task)
     }
 

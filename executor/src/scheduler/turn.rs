@@ -2,15 +2,20 @@
 //!
 //! A turn takes a task from the highest level that has one, polls it, and puts
 //! it where its new state belongs. The loop keeps nothing between turns that is
-//! not in the worker. As long as only one queue of the core has anything in it,
-//! it stays with that queue and looks no further: two tasks that talk to each
-//! other, or a few that yield in turn, are most of what a core has to do.
+//! not in the worker.
+//!
+//! Most tasks are of normal priority, and most of the time they talk to each
+//! other or yield in turn, so that only one queue of the core has anything in
+//! it. [`turns`](Worker::turns) is written for these: it goes from one to the
+//! next in a few instructions, and leaves all else to [`pick`](Worker::pick) and
+//! [`poll_with_care`](Worker::poll_with_care).
 
 use super::{
     policy::{Policy, Reason, Runnable},
     worker::{DEQUE, KINDS, Level, NEXT, NEXT_STREAK, PINNED, RING, Worker},
 };
 use crate::{
+    Priority,
     task::{
         cell::Header,
         state::{Pause, Word},
@@ -18,9 +23,14 @@ use crate::{
     },
     trace,
 };
-use core::sync::atomic::Ordering::Relaxed;
-use core::{cell::Cell, ptr::NonNull};
+use core::{ptr::NonNull, sync::atomic::Ordering::Relaxed};
 use hal::{context, cores};
+
+/// The level of usual tasks, and the bits of its queues.
+const NORMAL: usize = Priority::Normal as usize;
+const NORMAL_NEXT: u32 = 1 << (NORMAL as u32 * KINDS + NEXT);
+const NORMAL_DEQUE: u32 = 1 << (NORMAL as u32 * KINDS + DEQUE);
+const NORMAL_RING: u32 = 1 << (NORMAL as u32 * KINDS + RING);
 
 /// What a turn came to.
 #[must_use]
@@ -59,33 +69,167 @@ impl Worker {
 
     /// Work stealing.
     fn turns(&self) {
-        loop {
-            if self.has_mail() && self.open_mail() {
-                return;
-            }
-            if self.fairness.is_due()
-                && let Some(task) = self.fair_turn()
-            {
-                self.take_turn(task);
-                continue;
-            }
-            let ready = self.ready.get();
-            if ready == 0 {
-                if let Some(task) = self.search() {
-                    self.take_turn(task);
+        while let Some(mut task) = self.pick() {
+            // As long as things are as usual; then look at everything again.
+            loop {
+                // SAFETY: it came out of a queue, so it lives until its state says that it ended.
+                let header = unsafe { task.as_ref() };
+                let started = header.state.start();
+                if !started.is_usual() {
+                    self.turn_with_care(header, started);
+                    break;
                 }
-                continue;
-            }
-            let bit = ready.ilog2();
-            let index = (bit / KINDS) as usize;
-            let level = &self.levels[index];
-            let only = 1 << bit;
-            match bit % KINDS {
-                NEXT => self.serve_next(&self.next[index], only),
-                RING if ready & only >> (RING - PINNED) == 0 => self.serve_ring(level, only),
-                kind => self.serve_others(level, kind, only),
+                let (is_ready, yielded) = self.poll_future(header);
+                if is_ready {
+                    self.end_usual(header);
+                } else if yielded {
+                    if !header.state.yields(started) {
+                        self.pause_turn(header, yielded);
+                        break;
+                    }
+                    // It takes the place at the back, and the one in front the turn.
+                    if self.fairness.count()
+                        && self.ready.get() & !NORMAL_RING == 0
+                        && !self.has_mail()
+                        && let Some(oldest) = self.levels[NORMAL].ring.rotate(task)
+                    {
+                        task = oldest;
+                        continue;
+                    }
+                    self.requeue(task, started);
+                    break;
+                } else if !header.state.parks() {
+                    self.pause_turn(header, yielded);
+                    break;
+                }
+                if !self.fairness.count() || self.has_mail() {
+                    break;
+                }
+                let ready = self.ready.get();
+                let next = if ready & !NORMAL_NEXT == 0 {
+                    // The task that it woke, and nothing else.
+                    self.ready.set(0);
+                    self.next[NORMAL].take()
+                } else if ready == NORMAL_DEQUE {
+                    // What it spawned, and nothing else.
+                    self.pop_deque(&self.levels[NORMAL], NORMAL_DEQUE)
+                } else {
+                    break;
+                };
+                match next {
+                    Some(next) => task = next,
+                    None => break,
+                }
             }
         }
+    }
+
+    /// The next task, from wherever there is one. Sleeps until there is; None: the loop is to end.
+    #[inline(never)]
+    fn pick(&self) -> Option<NonNull<Header>> {
+        loop {
+            if self.has_mail() && self.open_mail() {
+                return None;
+            }
+            let found = if self.fairness.is_due() {
+                self.fair_turn()
+            } else {
+                None
+            };
+            let found = found
+                .or_else(|| self.pick_ready())
+                .or_else(|| self.search());
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// From the highest level of this core, newest first.
+    #[inline]
+    fn pick_ready(&self) -> Option<NonNull<Header>> {
+        loop {
+            let ready = self.ready.get();
+            if ready == 0 {
+                return None;
+            }
+            let bit = ready.ilog2();
+            let only = 1 << bit;
+            let index = (bit / KINDS) as usize;
+            let level = &self.levels[index];
+            let found = match bit % KINDS {
+                NEXT => self.pick_next(index, only),
+                DEQUE => {
+                    self.streak.set(0);
+                    self.pop_deque(level, only)
+                }
+                kind => self.pick_back(level, kind, only),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// What was woken last, unless there are others and it has been so for too long.
+    fn pick_next(&self, level: usize, only: u32) -> Option<NonNull<Header>> {
+        self.ready.set(self.ready.get() & !only);
+        let streak = self.streak.get();
+        self.streak.set(streak + 1);
+        // None: a fair turn took it.
+        let next = self.next[level].take()?;
+        if streak < NEXT_STREAK {
+            return Some(next);
+        }
+        // Two tasks that keep waking each other would have the core to themselves.
+        self.streak.set(0);
+        self.push_ring(next, level);
+        None
+    }
+
+    /// The newest, and whether it was the last is noted at once: a bit for nothing would make
+    /// things look unusual.
+    #[inline]
+    fn pop_deque(&self, level: &Level, only: u32) -> Option<NonNull<Header>> {
+        let found = level.deque.pop_noting_last();
+        if found.is_none_or(|(_, is_last)| is_last) {
+            self.ready.set(self.ready.get() & !only);
+        }
+        found.map(|(task, _)| task)
+    }
+
+    /// Those that yielded and those that are pinned, in turn if there are both.
+    fn pick_back(&self, level: &Level, kind: u32, only: u32) -> Option<NonNull<Header>> {
+        self.streak.set(0);
+        if kind == PINNED {
+            return self.pop_pinned(level, only);
+        }
+        let pinned = only >> (RING - PINNED);
+        if self.ready.get() & pinned != 0
+            && self.fairness.alternates()
+            && let Some(task) = self.pop_pinned(level, pinned)
+        {
+            return Some(task);
+        }
+        self.pop_ring(level, only)
+    }
+
+    fn pop_ring(&self, level: &Level, only: u32) -> Option<NonNull<Header>> {
+        let found = level.ring.pop();
+        if level.ring.is_empty() {
+            self.ready.set(self.ready.get() & !only);
+        }
+        found
+    }
+
+    fn pop_pinned(&self, level: &Level, only: u32) -> Option<NonNull<Header>> {
+        // SAFETY: the owner, and nothing is called that comes back here.
+        let pinned = unsafe { &mut *level.pinned.get() };
+        let found = pinned.pop_front();
+        if pinned.is_empty() {
+            self.ready.set(self.ready.get() & !only);
+        }
+        found
     }
 
     /// A policy of the user's own.
@@ -104,134 +248,10 @@ impl Worker {
                 continue;
             };
             self.fairness.count();
-            if let Turn::Again(_) = self.poll(task) {
+            if let Turn::Again(_) = self.poll_any(task) {
                 self.drain_inbox();
                 self.push_custom(task, policy, Reason::Yielded);
             }
-        }
-    }
-
-    /// The task that was woken last, and the one that it wakes, and so on.
-    #[inline(never)]
-    fn serve_next(&self, next: &Cell<Option<NonNull<Header>>>, only: u32) {
-        let streak = self.streak.get();
-        self.streak.set(streak + 1);
-        if streak >= NEXT_STREAK {
-            return self.end_streak(next);
-        }
-        self.ready.set(self.ready.get() & !only);
-        let Some(mut task) = next.take() else {
-            // A fair turn took it.
-            return;
-        };
-        let turn = loop {
-            // SAFETY: it came out of a queue, so it lives until its state says that it ended.
-            let header = unsafe { task.as_ref() };
-            let started = header.state.start();
-            if started.needs_care() {
-                self.fairness.count();
-                break self.poll_with_care(header, started);
-            }
-            let (is_ready, yielded) = self.poll_future(header);
-            if is_ready || yielded || !header.state.parks() {
-                self.fairness.count();
-                break self.after_poll(header, is_ready, yielded);
-            }
-            if self.fairness.count()
-                && self.ready.get() == only
-                && !self.has_mail()
-                && let Some(woken) = next.take()
-            {
-                self.ready.set(0);
-                task = woken;
-                continue;
-            }
-            break Turn::Over;
-        };
-        if let Turn::Again(word) = turn {
-            self.requeue(task, word);
-        }
-    }
-
-    /// Two tasks that keep waking each other would have the core to themselves,
-    /// while others are ready: the one to come next goes behind them.
-    #[cold]
-    fn end_streak(&self, next: &Cell<Option<NonNull<Header>>>) {
-        self.streak.set(0);
-        if let Some(task) = next.take() {
-            // SAFETY: it is queued, so it lives.
-            let word = unsafe { task.as_ref() }.state.now();
-            self.push_back(task, word);
-        }
-    }
-
-    /// Those that yield, in turn.
-    #[inline(never)]
-    fn serve_ring(&self, level: &Level, only: u32) {
-        self.streak.set(0);
-        let found = level.ring.pop();
-        if level.ring.is_empty() {
-            self.ready.set(self.ready.get() & !only);
-        }
-        let Some(mut task) = found else { return };
-        let turn = loop {
-            // SAFETY: it came out of a queue, so it lives until its state says that it ended.
-            let header = unsafe { task.as_ref() };
-            let started = header.state.start();
-            if started.needs_care() {
-                self.fairness.count();
-                break self.poll_with_care(header, started);
-            }
-            let (is_ready, yielded) = self.poll_future(header);
-            if is_ready || !yielded || !header.state.yields(started) {
-                self.fairness.count();
-                break self.after_poll(header, is_ready, yielded);
-            }
-            // It takes the place at the back, and the one in front the turn.
-            if self.fairness.count()
-                && self.ready.get() & !only == 0
-                && !self.has_mail()
-                && let Some(oldest) = level.ring.rotate(task)
-            {
-                task = oldest;
-                continue;
-            }
-            break Turn::Again(started);
-        };
-        if let Turn::Again(word) = turn {
-            self.requeue(task, word);
-        }
-    }
-
-    /// Everything else: one turn.
-    #[inline(never)]
-    fn serve_others(&self, level: &Level, kind: u32, only: u32) {
-        self.streak.set(0);
-        // SAFETY: the owner.
-        let pinned = || unsafe { (*level.pinned.get()).pop_front() };
-        let (found, is_empty) = match kind {
-            DEQUE => (level.deque.pop(), level.deque.is_empty()),
-            // Both have something: in turn.
-            RING if self.fairness.alternates() => (pinned().or_else(|| level.ring.pop()), false),
-            RING => (level.ring.pop(), level.ring.is_empty()),
-            _ => (pinned(), false),
-        };
-        // At once, and not when it is next looked at: a bit for nothing keeps the core from staying
-        // with a queue.
-        if found.is_none() || is_empty {
-            self.ready.set(self.ready.get() & !only);
-        }
-        if let Some(task) = found {
-            self.take_turn(task);
-        }
-    }
-
-    /// One turn for this task.
-    #[inline(never)]
-    fn take_turn(&self, task: NonNull<Header>) {
-        self.fairness.count();
-        if let Turn::Again(word) = self.poll(task) {
-            self.requeue(task, word);
         }
     }
 
@@ -245,39 +265,74 @@ impl Worker {
         self.push_back(task, word);
     }
 
-    /// Polls a task; if that was the end of it, sees to that.
-    #[inline(always)]
-    fn poll(&self, task: NonNull<Header>) -> Turn {
+    /// A turn of a task that was paused by others meanwhile, or not as it wanted.
+    #[inline(never)]
+    fn pause_turn(&self, header: &Header, yielded: bool) {
+        self.fairness.count();
+        if let Turn::Again(word) = self.pause(header, yielded) {
+            self.requeue(header.into(), word);
+        }
+    }
+
+    /// A turn of a task that is not as usual.
+    #[inline(never)]
+    fn turn_with_care(&self, header: &Header, started: Word) {
+        self.fairness.count();
+        if let Turn::Again(word) = self.poll_with_care(header, started) {
+            self.requeue(header.into(), word);
+        }
+    }
+
+    /// Any task, by any policy.
+    fn poll_any(&self, task: NonNull<Header>) -> Turn {
         // SAFETY: it came out of a queue, so it lives until its state says that it ended.
         let header = unsafe { task.as_ref() };
         let started = header.state.start();
-        if started.needs_care() {
-            return self.poll_with_care(header, started);
-        }
-        let (is_ready, yielded) = self.poll_future(header);
-        self.after_poll(header, is_ready, yielded)
+        self.poll_with_care(header, started)
     }
 
-    /// The task ran, and this core still owns it.
-    #[inline(never)]
-    fn after_poll(&self, header: &Header, is_ready: bool, yielded: bool) -> Turn {
+    /// A task that may be anything: cancelled, counted, in its finalizers.
+    fn poll_with_care(&self, header: &Header, started: Word) -> Turn {
+        if started.is_cancelled() {
+            return self.drop_future(header);
+        }
+        if started.is_final() {
+            let (is_ready, yielded) = self.poll_finalizers(header);
+            return self.after_finalizers(header, is_ready, yielded);
+        }
+        let (is_ready, yielded) = if started.is_tracked() {
+            self.poll_tracked(header)
+        } else {
+            self.poll_future(header)
+        };
         if is_ready {
             return self.finish(header);
         }
         self.pause(header, yielded)
     }
 
+    fn poll_tracked(&self, header: &Header) -> (bool, bool) {
+        let clock = &self.shared().clock;
+        let begin = clock.now();
+        let result = self.poll_future(header);
+        // Counted before the state lets go of it.
+        if let Some(extra) = header.extra() {
+            extra.count_poll(self.index, clock.now().saturating_sub(begin));
+        }
+        result
+    }
+
     /// Polls the future; whether it has ended, and whether it yielded.
     #[inline(always)]
     fn poll_future(&self, header: &Header) -> (bool, bool) {
-        trace::event(trace::Kind::PollBegin, header.id);
+        trace::event(trace::Kind::PollBegin, || header.id());
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
         // SAFETY: `start` made this core the owner of the future, and it has not ended.
         let is_ready = unsafe { header.poll() };
         let yielded = context.task().addr() & waker::YIELDED != 0;
         context.set_task(core::ptr::null_mut());
-        trace::event(trace::Kind::PollEnd, header.id);
+        trace::event(trace::Kind::PollEnd, || header.id());
         (is_ready, yielded)
     }
 
@@ -288,26 +343,6 @@ impl Worker {
             Pause::Again(word) => Turn::Again(word),
             Pause::Cancelled => self.drop_future(header),
         }
-    }
-
-    /// What is not as usual: cancelled, counted, or in its finalizers.
-    #[cold]
-    fn poll_with_care(&self, header: &Header, started: Word) -> Turn {
-        if started.is_cancelled() {
-            return self.drop_future(header);
-        }
-        if started.is_final() {
-            let (is_ready, yielded) = self.poll_finalizers(header);
-            return self.after_finalizers(header, is_ready, yielded);
-        }
-        let clock = &self.shared().clock;
-        let begin = clock.now();
-        let (is_ready, yielded) = self.poll_future(header);
-        // Counted before the state lets go of it.
-        if let Some(extra) = header.extra() {
-            extra.count_poll(self.index, clock.now() - begin);
-        }
-        self.after_poll(header, is_ready, yielded)
     }
 
     /// Nobody serves this worker for now: what only it could see, others can from here on.
@@ -334,14 +369,20 @@ impl Worker {
 
     /// From the old end of one queue of one level, for a fair turn.
     pub(super) fn pick_old(&self, source: u32) -> Option<NonNull<Header>> {
-        let level = (source / KINDS) as usize;
-        let at = &self.levels[level];
+        let index = (source / KINDS) as usize;
+        let level = &self.levels[index];
+        let only = 1 << source;
         match source % KINDS {
-            NEXT => self.pop_injector(level),
-            DEQUE => at.deque.take_oldest().or_else(|| self.next[level].take()),
-            RING => at.ring.pop(),
-            // SAFETY: the owner.
-            _ => unsafe { (*at.pinned.get()).pop_front() },
+            NEXT => self.pop_injector(index),
+            DEQUE => {
+                let found = level.deque.take_oldest();
+                if level.deque.is_empty() {
+                    self.ready.set(self.ready.get() & !only);
+                }
+                found.or_else(|| self.next[index].take())
+            }
+            RING => self.pop_ring(level, only),
+            _ => self.pop_pinned(level, only),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     queue::{Deque, Inbox, List, Padded, Ring},
     stats::Counters,
     task::{
+        TaskId,
         cell::{self, Header},
         state::Word,
     },
@@ -182,16 +183,27 @@ impl Worker {
     }
 
     /// One less; with the last of all workers, the runtime's memory goes.
-    #[inline]
     pub(crate) fn release(worker: NonNull<Worker>) {
+        if !Self::release_one(worker) {
+            Self::release_shared(worker);
+        }
+    }
+
+    /// One less; false: it was the last, and the worker is to be given up.
+    #[inline]
+    #[must_use]
+    fn release_one(worker: NonNull<Worker>) -> bool {
         // SAFETY: the caller's reference keeps it until here.
         let this = unsafe { worker.as_ref() };
-        let shared = this.shared;
-        // Release pairs with the acquire of the last.
-        if this.references.0.fetch_sub(1, Release) == 1 {
-            core::sync::atomic::fence(Acquire);
-            Shared::release(shared);
-        }
+        // Release pairs with the acquire in `release_shared`.
+        this.references.0.fetch_sub(1, Release) != 1
+    }
+
+    /// The last reference to this worker is gone.
+    fn release_shared(worker: NonNull<Worker>) {
+        core::sync::atomic::fence(Acquire);
+        // SAFETY: all workers are there until each was given up, which this one is here.
+        Shared::release(unsafe { worker.as_ref() }.shared);
     }
 
     // ---- putting tasks into queues; the owner, under a guard ----
@@ -265,7 +277,7 @@ impl Worker {
     }
 
     #[inline]
-    fn push_ring(&self, task: NonNull<Header>, level: usize) {
+    pub(super) fn push_ring(&self, task: NonNull<Header>, level: usize) {
         self.mark(level, RING);
         if let Err(task) = self.levels[level].ring.push(task) {
             self.overflow_ring(task, level);
@@ -302,12 +314,12 @@ impl Worker {
     /// 1. The caller is the owner, under a guard; or holds the lock of the outside part, if this is that.
     /// 2. The task is new.
     #[inline]
-    pub(crate) unsafe fn adopt(&self, task: NonNull<Header>) -> Result<(), NoMemory> {
+    pub(crate) unsafe fn adopt(&self, task: NonNull<Header>) -> Result<TaskId, NoMemory> {
         // SAFETY: the caller's promise.
-        unsafe { self.registry.insert(self.index, self.into(), task)? };
+        let id = unsafe { self.registry.insert(self.index, self.into(), task)? };
         self.retain();
         self.counters.0.spawned.add(1);
-        Ok(())
+        Ok(id)
     }
 
     /// Whether a spawn needs no more than the usual.
@@ -351,6 +363,18 @@ impl Worker {
     }
 }
 
+/// # Safety
+/// As for [`release_memory`]; it is the last reference to its home, too.
+#[cold]
+#[inline(never)]
+unsafe fn release_last(task: NonNull<Header>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Worker::release_shared(task.as_ref().home);
+        cell::free(task);
+    }
+}
+
 /// Frees a task's memory, and lets go of its home.
 ///
 /// # Safety
@@ -358,8 +382,11 @@ impl Worker {
 pub(crate) unsafe fn release_memory(task: NonNull<Header>) {
     // SAFETY: the caller's promise.
     unsafe {
-        let home = task.as_ref().home;
-        cell::free(task);
-        Worker::release(home);
+        // Its home first, so that nothing is left to do after the task is gone: that has memory of its own.
+        if Worker::release_one(task.as_ref().home) {
+            cell::free(task);
+        } else {
+            release_last(task);
+        }
     }
 }

@@ -4,8 +4,11 @@
 //! [`Header`] is all that queues and wakers know. The functions that know the
 //! future's type are reached through its [`VTable`].
 
-use super::{TaskError, TaskId, extra::Extra, state::State, waker};
-use crate::{queue::Linked, scheduler::worker::Worker};
+use super::{TaskError, extra::Extra, state::State, waker};
+use crate::{
+    queue::Linked,
+    scheduler::{registry::Slot, worker::Worker},
+};
 use alloc::alloc::{alloc, dealloc};
 use core::{
     alloc::Layout,
@@ -28,9 +31,9 @@ pub(crate) struct Header {
     vtable: &'static VTable,
     /// Next in whichever queue it is in, which guards it.
     link: AtomicPtr<Header>,
-    /// Its name among all.
-    pub(crate) id: TaskId,
-    /// Where it was spawned: its place in the list of all tasks is there. Counted, so it outlives the task.
+    /// Its place in the list of all tasks, until it has ended.
+    pub(crate) slot: NonNull<Slot>,
+    /// Where it was spawned: that list is there. Counted, so it outlives the task.
     pub(crate) home: NonNull<Worker>,
     /// What not every task has. Null, or made once and freed with the task.
     pub(super) extra: AtomicPtr<Extra>,
@@ -54,10 +57,11 @@ struct VTable {
     poll: unsafe fn(NonNull<Header>) -> bool,
     /// Drops the future where it stands and writes this outcome.
     abort: unsafe fn(NonNull<Header>, TaskError),
-    /// Moves the outcome out, to a `Result<T, TaskError>`.
-    read_outcome: unsafe fn(NonNull<Header>, *mut ()),
     drop_outcome: unsafe fn(NonNull<Header>),
-    layout: Layout,
+    /// Gives the memory back.
+    dealloc: unsafe fn(NonNull<Header>),
+    /// Where the outcome is, from the header on.
+    outcome: usize,
 }
 
 #[repr(C)]
@@ -76,13 +80,14 @@ impl<F: Future> Cell<F> {
     const VTABLE: VTable = VTable {
         poll: poll::<F>,
         abort: abort::<F>,
-        read_outcome: read_outcome::<F>,
         drop_outcome: drop_outcome::<F>,
-        layout: Layout::new::<Self>(),
+        dealloc: dealloc_cell::<F>,
+        outcome: core::mem::offset_of!(Self, stage),
     };
 }
 
-/// Makes a task. None: no memory; the future comes back.
+/// Makes a task, but for its slot and its home, without which it is not to be
+/// used. Err: no memory; the future comes back.
 #[inline]
 pub(crate) fn allocate<F: Future>(
     future: F,
@@ -98,15 +103,11 @@ pub(crate) fn allocate<F: Future>(
     // future is moved once.
     unsafe {
         let cell = cell.as_ptr();
-        (&raw mut (*cell).header).write(Header {
-            state,
-            vtable: const { &Cell::<F>::VTABLE },
-            link: AtomicPtr::new(core::ptr::null_mut()),
-            id: TaskId::NONE,
-            home: NonNull::dangling(),
-            extra: AtomicPtr::new(extra),
-            joiner: UnsafeCell::new(MaybeUninit::uninit()),
-        });
+        let header = &raw mut (*cell).header;
+        (&raw mut (*header).state).write(state);
+        (&raw mut (*header).vtable).write(const { &Cell::<F>::VTABLE });
+        (&raw mut (*header).link).write(AtomicPtr::new(core::ptr::null_mut()));
+        (&raw mut (*header).extra).write(AtomicPtr::new(extra));
         (&raw mut (*cell).stage).cast::<F>().write(future);
     }
     Ok(cell.cast())
@@ -161,14 +162,10 @@ unsafe fn abort<F: Future>(task: NonNull<Header>, why: TaskError) {
 }
 
 /// # Safety
-/// The outcome is there and the caller's, and `to` has room for it.
-unsafe fn read_outcome<F: Future>(task: NonNull<Header>, to: *mut ()) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let stage = (*task.cast::<Cell<F>>().as_ptr()).stage.get();
-        let to = to.cast::<Result<F::Output, TaskError>>();
-        to.copy_from_nonoverlapping(stage.cast(), 1);
-    }
+/// Nothing that needs dropping is in it, and nobody looks at it any more.
+unsafe fn dealloc_cell<F: Future>(task: NonNull<Header>) {
+    // SAFETY: allocated with this layout by `allocate`.
+    unsafe { dealloc(task.as_ptr().cast(), Layout::new::<Cell<F>>()) };
 }
 
 /// # Safety
@@ -203,11 +200,11 @@ impl Header {
     /// The outcome is there, the caller's, and a `Result<T, TaskError>`.
     #[inline]
     pub(super) unsafe fn read_outcome<T>(&self) -> Result<T, TaskError> {
-        let mut outcome = MaybeUninit::<Result<T, TaskError>>::uninit();
-        // SAFETY: the caller's promise; it is written before it is assumed to be.
+        // SAFETY: the outcome's place is so far behind the header in the same allocation; and the caller's promise.
         unsafe {
-            (self.vtable.read_outcome)(self.into(), outcome.as_mut_ptr().cast());
-            outcome.assume_init()
+            let this = NonNull::from(self).cast::<u8>();
+            let outcome = this.add(self.vtable.outcome);
+            outcome.cast::<Result<T, TaskError>>().read()
         }
     }
 
@@ -257,12 +254,23 @@ impl Header {
 pub(crate) unsafe fn free(task: NonNull<Header>) {
     // SAFETY: nobody else looks at it.
     let header = unsafe { &mut *task.as_ptr() };
-    let layout = header.vtable.layout;
+    let dealloc = header.vtable.dealloc;
     let extra = *header.extra.get_mut();
     if !extra.is_null() {
-        // SAFETY: made by `Box::into_raw`, and freed with the task only.
-        drop(unsafe { alloc::boxed::Box::from_raw(extra) });
+        // SAFETY: the caller's promise.
+        return unsafe { free_with_extra(task, extra) };
     }
-    // SAFETY: allocated with this layout by `allocate`.
-    unsafe { dealloc(task.as_ptr().cast(), layout) };
+    // SAFETY: the caller's promise.
+    unsafe { dealloc(task) };
+}
+
+/// # Safety
+/// As for [`free`]; `extra` is the task's.
+#[cold]
+unsafe fn free_with_extra(task: NonNull<Header>, extra: *mut Extra) {
+    // SAFETY: the caller's promise; made by `Box::into_raw`, and freed with the task only.
+    unsafe {
+        drop(alloc::boxed::Box::from_raw(extra));
+        (task.as_ref().vtable.dealloc)(task);
+    }
 }

@@ -16,12 +16,15 @@ use core::{
 #[must_use = "a task runs without its handle, too; drop it or call `detach` to say so"]
 pub struct TaskHandle<T> {
     task: NonNull<Header>,
+    id: TaskId,
     progress: Progress,
     output: PhantomData<T>,
 }
 
 /// What this handle has done to the task's join waker and outcome.
+// As large as the rest, so that a handle is moved in three words.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
 enum Progress {
     /// Nobody waits.
     Idle,
@@ -40,9 +43,11 @@ impl<T> Unpin for TaskHandle<T> {}
 impl<T> TaskHandle<T> {
     /// # Safety
     /// The reference and the handle's bit in the state are given to this handle, and the output is a `T`.
-    pub(crate) unsafe fn new(task: NonNull<Header>) -> Self {
+    #[inline]
+    pub(crate) unsafe fn new(task: NonNull<Header>, id: TaskId) -> Self {
         Self {
             task,
+            id,
             progress: Progress::Idle,
             output: PhantomData,
         }
@@ -56,7 +61,7 @@ impl<T> TaskHandle<T> {
 
     /// Which task it is.
     pub fn id(&self) -> TaskId {
-        self.header().id
+        self.id
     }
 
     /// Asks the task to end: at its next await its future is dropped, its
@@ -77,7 +82,7 @@ impl<T> TaskHandle<T> {
     /// The task, whatever its type: can be kept, cloned and sent anywhere.
     pub fn task(&self) -> Task {
         // SAFETY: the handle's reference keeps it.
-        unsafe { Task::retain(self.task) }
+        unsafe { Task::retain(self.task, self.id) }
     }
 
     /// What the task ended with, if it has ended; once.
@@ -133,14 +138,13 @@ impl<T> Future for TaskHandle<T> {
             drop(unsafe { header.take_joiner() });
         }
         // SAFETY: nothing is offered, so the place is the handle's and empty.
-        unsafe { header.write_joiner(context.waker().clone()) };
+        unsafe { header.write_joiner(waker::clone_to_wait(context.waker(), &"join")) };
         if !header.state.offer_joiner() {
             // SAFETY: not offered, so it is ours.
             drop(unsafe { header.take_joiner() });
             return Poll::Ready(this.take());
         }
         this.progress = Progress::Waiting;
-        super::waits_for(&"join");
         Poll::Pending
     }
 }
@@ -157,7 +161,7 @@ impl<T> Drop for TaskHandle<T> {
             unsafe { header.drop_outcome() };
         }
         // SAFETY: the handle's own reference.
-        unsafe { waker::release(header) };
+        unsafe { waker::release_handle(header) };
     }
 }
 

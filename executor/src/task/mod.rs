@@ -30,6 +30,8 @@ pub(crate) mod waker;
 mod yielding;
 
 #[cfg(not(loom))]
+pub(crate) use spawn::{Origin, Start, expect, start};
+#[cfg(not(loom))]
 pub use {
     finalizers::on_exit,
     handle::TaskHandle,
@@ -39,9 +41,4 @@ pub use {
         try_current,
     },
     yielding::{YieldNow, yield_now},
-};
-#[cfg(not(loom))]
-pub(crate) use {
-    spawn::{Origin, Start, expect, start},
-    task::waits_for,
 };

@@ -221,11 +221,12 @@ where
                 .map_err(|_| SpawnError::NoMemory)?;
             // SAFETY: a new task; the guard makes us the owner of this worker.
             unsafe {
-                if worker.adopt(task).is_err() {
+                let Ok(id) = worker.adopt(task) else {
                     return Err(discard(task));
-                }
+                };
                 worker.push_spawned(task, Priority::Normal as usize);
-                Ok(guard.release(TaskHandle::new(task)))
+                drop(guard);
+                Ok(TaskHandle::new(task, id))
             }
         }
         _ => {
@@ -350,7 +351,7 @@ pub(crate) unsafe fn start<F: Future>(
     };
     let asks = tracked || builder.name.is_some() || builder.tag != 0;
     let extra = if asks {
-        let parent = waker::current_header().map(|parent| parent.id);
+        let parent = waker::current_header().map(|parent| parent.id());
         Box::into_raw(Box::new(builder.extra(parent, shared.clock.now())))
     } else {
         core::ptr::null_mut()
@@ -363,39 +364,40 @@ pub(crate) unsafe fn start<F: Future>(
         return Err(SpawnError::NoMemory);
     };
     // SAFETY: just made, and with two references: one is the handle's.
-    unsafe { enter(origin, task)? };
+    let id = unsafe { enter(origin, task)? };
     // SAFETY: the handle's reference and bit are in the state from birth.
-    Ok(unsafe { TaskHandle::new(task) })
+    Ok(unsafe { TaskHandle::new(task, id) })
 }
 
 /// Gives a new task a home and puts it into a queue.
 ///
 /// # Safety
 /// It was just allocated, and nobody knows of it.
-unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<(), SpawnError> {
+unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, SpawnError> {
     // SAFETY: the handle's reference, which the caller has, keeps it.
     let header = unsafe { task.as_ref() };
     match origin {
         Origin::Core(here) => {
             let worker = here.worker;
             // SAFETY: a new task, and the owner under a guard.
-            unsafe { worker.adopt(task).map_err(|_| discard(task))? };
+            let id = unsafe { worker.adopt(task).map_err(|_| discard(task))? };
             if !worker.is_open() {
                 // Queued already, so nobody is to be told.
                 let _ = header.state.cancel();
             }
             worker.enqueue_spawned(task, header.state.now());
+            Ok(id)
         }
         Origin::Outside(shared) => {
             let outside = shared.outside.lock();
             // SAFETY: a new task, and the holder of the lock.
-            unsafe { shared.outsider().adopt(task).map_err(|_| discard(task))? };
+            let id = unsafe { shared.outsider().adopt(task).map_err(|_| discard(task))? };
             if shared.is_cancelling() {
                 let _ = header.state.cancel();
             }
             drop(outside);
             shared.inject(task, header.state.now());
+            Ok(id)
         }
     }
-    Ok(())
 }

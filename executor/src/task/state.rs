@@ -22,6 +22,7 @@
 //! references: one for being alive, until after `DONE`; one for the handle; one
 //! for each waker. A queue's entry needs none: a queued task is alive.
 
+use crate::Priority;
 use hal::sync::atomic::{
     AtomicU64,
     Ordering::{self, *},
@@ -43,7 +44,9 @@ const LOCAL: u64 = 1 << 8;
 const PINNED: u64 = 1 << 9;
 /// A `block_on` waits for it. Never changes.
 const MAIN: u64 = 1 << 10;
+/// Priority, as its difference from the usual one: so nothing is set for a usual task.
 const LEVEL_SHIFT: u32 = 14;
+const NORMAL: usize = Priority::Normal as usize;
 const LEVEL_MASK: u64 = 0b11 << LEVEL_SHIFT;
 const CORE_SHIFT: u32 = 16;
 const CORE_MASK: u64 = 0xff << CORE_SHIFT;
@@ -71,13 +74,13 @@ impl Word {
     /// Priority level, 0 the lowest.
     #[inline]
     pub fn level(self) -> usize {
-        ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as usize
+        ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as usize ^ NORMAL
     }
 
     /// Four times that: where the bits of the level are in a core's word of queues.
     #[inline]
     pub fn level_bit(self) -> u32 {
-        (self.0 >> (LEVEL_SHIFT - 2)) as u32 & (3 << 2)
+        ((self.0 >> (LEVEL_SHIFT - 2)) as u32 & (3 << 2)) ^ (NORMAL as u32) << 2
     }
 
     /// Its polls are counted.
@@ -121,10 +124,10 @@ impl Word {
         self.0 & RUNNING != 0
     }
 
-    /// Its poll is not as usual: cancelled, counted, or in its finalizers.
+    /// Of normal priority, not pinned, not counted, not cancelled, not in its finalizers.
     #[inline]
-    pub fn needs_care(self) -> bool {
-        self.0 & (CANCEL | FINAL | TRACKED) != 0
+    pub fn is_usual(self) -> bool {
+        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK) == 0
     }
 
     /// It is what a `block_on` waits for.
@@ -196,7 +199,7 @@ impl State {
     /// A new task: queued, with a handle.
     pub fn new(place: Place) -> Self {
         let mut word = QUEUED | HANDLE | 2 * REFERENCE;
-        word |= u64::from(place.level) << LEVEL_SHIFT;
+        word |= (u64::from(place.level) ^ NORMAL as u64) << LEVEL_SHIFT;
         if let Some(core) = place.core {
             word |= PINNED | u64::from(core) << CORE_SHIFT;
         }
@@ -380,6 +383,25 @@ impl State {
         self.0.load(Relaxed) & HANDLE != 0
     }
 
+    /// RUNNING to DONE with a join waker there, as [`end`](Self::end) does; false:
+    /// it is not so, or something came between.
+    #[inline]
+    #[must_use]
+    pub fn end_joined(&self) -> bool {
+        let old = self.0.load(Relaxed);
+        // As in `end`.
+        old & (HANDLE | JOINER) == HANDLE | JOINER
+            && self
+                .0
+                .compare_exchange(
+                    old,
+                    (old | DONE) & !(RUNNING | QUEUED),
+                    end_order(),
+                    Relaxed,
+                )
+                .is_ok()
+    }
+
     /// RUNNING to DONE: the outcome is written. `kept` says what `has_handle` said
     /// when it was decided to keep or to drop the outcome; None: the handle went
     /// away meanwhile, drop the outcome and come again.
@@ -396,12 +418,7 @@ impl State {
             let new = if joined { done } else { done - REFERENCE };
             // Release pairs with the acquire in `is_done` and `forget` (the outcome), acquire with the
             // release in `offer_joiner` (the join waker) and, for the last reference, in `release`.
-            let order = if cfg!(seeded = "task_end_relaxed") {
-                Relaxed
-            } else {
-                AcqRel
-            };
-            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+            match self.0.compare_exchange_weak(old, new, end_order(), Relaxed) {
                 Ok(_) if joined => return Some(End::WakeJoiner),
                 Ok(_) if new < REFERENCE => return Some(End::Free),
                 Ok(_) => return Some(End::Quiet),
@@ -430,7 +447,7 @@ impl State {
                 Release
             };
             let new = old | JOINER;
-            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+            match self.0.compare_exchange(old, new, order, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => old = now,
             }
@@ -484,7 +501,7 @@ impl State {
 
     /// One more waker.
     #[inline]
-    pub fn retain(&self) {
+    pub fn retain(&self) -> Word {
         // Relaxed: whoever makes one from another has seen the task already.
         let old = self.0.fetch_add(REFERENCE, Relaxed);
         if old >= MOST_REFERENCES * REFERENCE {
@@ -492,6 +509,7 @@ impl State {
             self.0.fetch_sub(REFERENCE, Relaxed);
             panic!("a task has 2^31 wakers");
         }
+        Word(old)
     }
 
     /// One more reference, unless there is none any more.
@@ -521,6 +539,16 @@ impl State {
         }
         fence(Acquire);
         true
+    }
+}
+
+/// See `end`.
+#[inline]
+fn end_order() -> Ordering {
+    if cfg!(seeded = "task_end_relaxed") {
+        Relaxed
+    } else {
+        AcqRel
     }
 }
 

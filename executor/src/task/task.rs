@@ -8,7 +8,7 @@ use hal::unwind;
 
 /// Names a task. No other task of the runtime has it as long as this one lives,
 /// and very likely none ever had: it is made of where the task was spawned, its
-/// slot in the list there, and how many were spawned there before.
+/// slot in the list there, and how many had that slot before.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
@@ -18,10 +18,18 @@ impl TaskId {
     /// No task.
     pub(crate) const NONE: Self = Self(0);
 
-    #[inline]
-    pub(crate) fn new(part: usize, index: u32, count: u32) -> Self {
+    /// What is added for each task in the same slot.
+    pub(crate) const COUNT: u64 = 1 << 32;
+
+    /// That of the task before the first in a slot.
+    pub(crate) fn new(part: usize, index: u32) -> Self {
         debug_assert!(index < 1 << INDEX_BITS && part < 1 << (32 - INDEX_BITS));
-        Self(u64::from(count) << 32 | (part as u64) << INDEX_BITS | u64::from(index))
+        Self((part as u64) << INDEX_BITS | u64::from(index))
+    }
+
+    #[inline]
+    pub(crate) fn from_u64(id: u64) -> Self {
+        Self(id)
     }
 
     #[inline]
@@ -62,7 +70,9 @@ impl core::str::FromStr for TaskId {
         if index >= 1 << INDEX_BITS || part >= 1 << (32 - INDEX_BITS) {
             return Err(());
         }
-        Ok(Self::new(part as usize, index, count))
+        Ok(Self(
+            Self::new(part as usize, index).0 + u64::from(count) * Self::COUNT,
+        ))
     }
 }
 
@@ -116,7 +126,11 @@ impl From<unwind::Payload> for Panic {
 }
 
 /// A task, whatever its type. May be kept after the task has ended.
-pub struct Task(NonNull<Header>);
+pub struct Task {
+    task: NonNull<Header>,
+    /// Kept here, as the slot that knows it is another's once the task has ended.
+    id: TaskId,
+}
 
 // SAFETY: only the header is looked at, of which any thread may do so.
 unsafe impl Send for Task {}
@@ -126,27 +140,27 @@ unsafe impl Sync for Task {}
 impl Task {
     /// # Safety
     /// The caller has a reference, or the task cannot end meanwhile.
-    pub(crate) unsafe fn retain(task: NonNull<Header>) -> Self {
+    pub(crate) unsafe fn retain(task: NonNull<Header>, id: TaskId) -> Self {
         // SAFETY: the caller's promise.
         unsafe { task.as_ref() }.state.retain();
-        Self(task)
+        Self { task, id }
     }
 
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: its own reference keeps it.
-        unsafe { self.0.as_ref() }
+        unsafe { self.task.as_ref() }
     }
 
     /// The task that runs here.
     pub(crate) fn try_current() -> Option<Self> {
         let header = waker::current_header()?;
         // SAFETY: the task is being polled, in this very context: it cannot end meanwhile.
-        Some(unsafe { Self::retain(header.into()) })
+        Some(unsafe { Self::retain(header.into(), header.id()) })
     }
 
     /// Which one it is.
     pub fn id(&self) -> TaskId {
-        self.header().id
+        self.id
     }
 
     /// What it was called when it was spawned.
@@ -188,7 +202,7 @@ impl Task {
 impl Clone for Task {
     fn clone(&self) -> Self {
         // SAFETY: this one is a reference.
-        unsafe { Self::retain(self.0) }
+        unsafe { Self::retain(self.task, self.id) }
     }
 }
 
@@ -201,7 +215,7 @@ impl Drop for Task {
 
 impl PartialEq for Task {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+        self.task == other.task
     }
 }
 
@@ -218,6 +232,13 @@ impl fmt::Debug for Task {
 }
 
 impl Header {
+    /// Which task it is. Before it has ended.
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        // SAFETY: its home lives as long as the task, and the slot as long as that.
+        unsafe { self.slot.as_ref() }.id()
+    }
+
     /// What not every task has.
     #[inline]
     pub(crate) fn extra(&self) -> Option<&Extra> {
@@ -258,7 +279,7 @@ pub fn try_current() -> Option<Task> {
 /// # Panics
 /// Outside a task.
 pub fn id() -> TaskId {
-    waker::current_header().expect("no task runs here").id
+    waker::current_header().expect("no task runs here").id()
 }
 
 /// The task that spawned the one that runs here, if that is known.
@@ -277,17 +298,6 @@ pub async fn check_cancelled() {
     if waker::current_header().is_some_and(|header| header.state.now().is_cancelled()) {
         // The core drops the future at its next await, which is this.
         core::future::pending::<()>().await;
-    }
-}
-
-/// Says what the task that runs here waits for, for `tasks()`.
-#[inline]
-pub(crate) fn waits_for(what: &'static &'static str) {
-    if let Some(header) = waker::current_header()
-        && header.state.now().is_tracked()
-        && let Some(extra) = header.extra()
-    {
-        extra.set_waits_for(what);
     }
 }
 

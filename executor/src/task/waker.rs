@@ -83,6 +83,33 @@ pub(crate) fn visit<R>(shared: &Shared, inside: impl FnOnce() -> R) -> R {
     result.unwrap_or_else(|panic| unwind::resume(panic))
 }
 
+/// The task of a waker, if it is one of ours.
+#[inline]
+pub(crate) fn task_of(waker: &Waker) -> Option<&Header> {
+    // SAFETY: our wakers are references to headers.
+    core::ptr::eq(waker.vtable(), &VTABLE).then(|| unsafe { header(waker.data()) })
+}
+
+/// A waker's clone, for a task that is to wait for something; without an
+/// indirect call if it is one of ours, as nearly all are.
+#[inline]
+pub(crate) fn clone_to_wait(waker: &Waker, what: &'static &'static str) -> Waker {
+    let Some(task) = task_of(waker) else {
+        return waker.clone();
+    };
+    if task.state.retain().is_tracked() {
+        note_wait(task, what);
+    }
+    ManuallyDrop::into_inner(borrowed(task))
+}
+
+#[cold]
+fn note_wait(task: &Header, what: &'static &'static str) {
+    if let Some(extra) = task.extra() {
+        extra.set_waits_for(what);
+    }
+}
+
 /// # Safety
 /// `data` is a header that a reference keeps alive.
 #[inline]
@@ -162,6 +189,18 @@ pub(super) fn wake_task(header: &Header) {
 pub(super) unsafe fn release(header: &Header) {
     if header.state.release() {
         // SAFETY: that was the last.
+        unsafe { free_out_of_line(header.into()) };
+    }
+}
+
+/// The same for a handle, of which nearly all are the last reference.
+///
+/// # Safety
+/// It is the caller's, and not used any more.
+#[inline]
+pub(super) unsafe fn release_handle(header: &Header) {
+    if header.state.release() {
+        // SAFETY: that was the last.
         unsafe { free(header.into()) };
     }
 }
@@ -169,6 +208,14 @@ pub(super) unsafe fn release(header: &Header) {
 /// # Safety
 /// The last reference is gone.
 #[inline(never)]
+unsafe fn free_out_of_line(task: NonNull<Header>) {
+    // SAFETY: the caller's promise.
+    unsafe { free(task) };
+}
+
+/// # Safety
+/// The last reference is gone.
+#[inline]
 unsafe fn free(task: NonNull<Header>) {
     if hal::irq::in_handler() {
         // An interrupt frees nothing: it may have come in the middle of the allocator.

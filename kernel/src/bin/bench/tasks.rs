@@ -27,15 +27,18 @@ pub fn run() {
         }
     });
     bare();
-    let all = runtime.spawn(async {
-        // What is made once is made before anything is counted.
-        spawn_run_join(100).await;
-        measure_async("spawn_run_join", 1000, spawn_run_join(1000)).await;
-        measure_async("yield_among_2", 2000, yields(2, 1000)).await;
-        measure_async("yield_among_1000", 100_000, yields(1000, 100)).await;
-        measure_async("wake_to_poll", 2000, ping_pong()).await;
+    // What is made once is made before anything is counted.
+    run_task(&runtime, spawn_run_join(100));
+    measure("spawn_run_join", 1000, || {
+        run_task(&runtime, spawn_run_join(1000))
     });
-    assert!(runtime.block_on(all).is_ok());
+    measure("yield_among_2", 2000, || {
+        run_task(&runtime, yields(2, 1000))
+    });
+    measure("yield_among_1000", 100_000, || {
+        run_task(&runtime, yields(1000, 100))
+    });
+    measure("wake_to_poll", 2000, || run_task(&runtime, ping_pong()));
     steal();
     memory(&runtime);
 }
@@ -70,16 +73,10 @@ async fn yielding(turns: usize) {
     }
 }
 
-async fn measure_async(name: &str, count: u64, what: impl Future<Output = ()>) {
-    let begin = hal::clock::cycles();
-    what.await;
-    let cycles = hal::clock::cycles() - begin;
-    let tenths = (cycles * 10 + count / 2) / count;
-    report(
-        name,
-        format_args!("{}.{}", tenths / 10, tenths % 10),
-        "instructions",
-    );
+/// Runs a future as a task like any other; what `block_on` runs itself is pinned.
+fn run_task(runtime: &Runtime, future: impl Future<Output = ()> + Send + 'static) {
+    let task = runtime.spawn(future);
+    assert!(runtime.block_on(task).is_ok());
 }
 
 async fn spawn_run_join(count: u64) {
