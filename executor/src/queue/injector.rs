@@ -80,7 +80,7 @@ impl<T: Linked> Injector<T> {
     ///
     /// Anyone, who must own `dest`.
     pub fn pop_into(&self, dest: &Ring<T>, most: usize) -> Option<(NonNull<T>, usize)> {
-        let mut taken = self.take(most.min(dest.free() + 1));
+        let mut taken = self.take(most.min(dest.room() + 1));
         let count = taken.len();
         let oldest = taken.pop_front()?;
         for item in taken {

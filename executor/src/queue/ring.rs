@@ -68,7 +68,7 @@ impl<T> Ring<T> {
     #[inline]
     pub fn push(&self, item: NonNull<T>) -> Result<(), NonNull<T>> {
         let tail = self.new_end.tail.load(Relaxed);
-        if self.room(tail) == 0 {
+        if self.room_at(tail) == 0 {
             return Err(item);
         }
         self.new_end.slots.put(tail, item);
@@ -146,7 +146,7 @@ impl<T> Ring<T> {
         debug_assert!(!ptr::eq(self, dest), "a ring was to steal from itself");
         let tail = dest.new_end.tail.load(Relaxed);
         // Only the caller could make the room smaller.
-        let claimed = self.claim(most.min(dest.room(tail) as usize + 1))?;
+        let claimed = self.claim(most.min(dest.room_at(tail) as usize + 1))?;
         let oldest = self
             .new_end
             .slots
@@ -187,14 +187,16 @@ impl<T> Ring<T> {
         self.len() == 0
     }
 
-    /// How many more the owner can push at once.
-    pub(super) fn free(&self) -> usize {
-        self.room(self.new_end.tail.load(Relaxed)) as usize
+    /// How many more can be pushed. Others can only make it more.
+    ///
+    /// Owner only.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.room_at(self.new_end.tail.load(Relaxed)) as usize
     }
 
-    /// How many more the owner can push. Others can only make it more.
     #[inline]
-    fn room(&self, tail: u32) -> u32 {
+    fn room_at(&self, tail: u32) -> u32 {
         // Acquire pairs with `release`: the slots up to here were read before they are filled again.
         let order = ordering!(Acquire unless seeded = "ring_room_relaxed");
         let (copied, head) = unpack(self.heads.load(order));
@@ -258,7 +260,7 @@ impl<T> Ring<T> {
         loop {
             let (copied, head) = unpack(seen);
             debug_assert_eq!(copied, claimed.first, "two thieves copied");
-            // Release pairs with the acquire in `room` and `claim`.
+            // Release pairs with the acquire in `room_at` and `claim`.
             let order = ordering!(Release unless seeded = "ring_release_relaxed");
             match self
                 .heads

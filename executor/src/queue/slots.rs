@@ -19,6 +19,10 @@ struct Slot<T> {
     unraced: loom::cell::UnsafeCell<()>,
 }
 
+// SAFETY: there is nothing in the cell.
+#[cfg(loom)]
+unsafe impl<T> Sync for Slot<T> {}
+
 impl<T> Slot<T> {
     fn new() -> Self {
         Self {
