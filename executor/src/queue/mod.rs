@@ -11,7 +11,7 @@
 //!
 //! The *owner* of a queue is one core, outside of interrupts: what is said to be
 //! the owner's must never run twice at the same time. The deque and the ring
-//! store pointers in an array ([`slots`]); the others link the items themselves,
+//! store pointers in an array; the others link the items themselves,
 //! so that they need no memory and have no bound.
 
 mod deque;

@@ -11,8 +11,8 @@ use loom::{
 use std::{ptr::NonNull, sync::Arc};
 
 const CAPACITY: usize = 4;
-/// The counters wrap in the course of every model.
-const START: u32 = u32::MAX - 1;
+/// The counters wrap with the first that is taken or popped.
+const START: u32 = u32::MAX;
 
 /// What both queues can do.
 trait Queue: Send + Sync + 'static {
@@ -136,6 +136,20 @@ impl<Q: Queue> Scene<Q> {
             assert!(rest.is_sorted(), "the owner has them in order: {rest:?}");
         }
         self.items.were_taken_once();
+        self.is_like_new();
+    }
+
+    /// All slots are free again, and no thief has left the queue busy.
+    fn is_like_new(&self) {
+        let spare = Items::new(CAPACITY);
+        for number in 0..CAPACITY {
+            let pushed = self.queue.push(spare.fill(number));
+            assert!(pushed.is_ok(), "a slot was not given back");
+        }
+        let taken = self.queue.take_half(|item| _ = take(item));
+        assert_eq!(taken, CAPACITY / 2, "a thief did not end its claim");
+        while self.queue.pop().map(take).is_some() {}
+        spare.were_taken_once();
     }
 }
 
@@ -315,6 +329,36 @@ fn a_sleeper_sees_an_earlier_push<Q: Queue>() {
     });
 }
 
+/// Who only looks may see pushes without the pops that followed, or a claim
+/// without the push before it. It counts neither more than fits nor less than none.
+fn a_bystander_counts_within_bounds<Q: Queue>() {
+    loom::model(|| {
+        let scene = Scene::<Q>::new(CAPACITY + 1, 0);
+        let bystander = scene.spawn(|scene| {
+            scene.steps.step();
+            scene.queue.len()
+        });
+        for number in 0..=CAPACITY {
+            scene.push(number);
+            scene.pop();
+        }
+        assert!(bystander.join().unwrap() <= CAPACITY);
+        scene.ends();
+    });
+    loom::model(|| {
+        let scene = Scene::<Q>::new(1, 0);
+        let bystander = scene.spawn(|scene| {
+            scene.steps.step();
+            scene.queue.len()
+        });
+        let thief = scene.spawn(|scene| scene.take_oldest());
+        scene.push(0);
+        thief.join().unwrap();
+        assert!(bystander.join().unwrap() <= 1);
+        scene.ends();
+    });
+}
+
 macro_rules! models {
     ($($name:ident,)*) => {
         mod deque {
@@ -340,4 +384,5 @@ models! {
     thieves_rob_thieves,
     the_owner_takes_half,
     a_sleeper_sees_an_earlier_push,
+    a_bystander_counts_within_bounds,
 }

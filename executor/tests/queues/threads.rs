@@ -81,6 +81,15 @@ fn rings_that_rob_each_other_lose_and_double_nothing() {
     all_rob_all!(Ring, Ring::pop);
 }
 
+/// Ends the thieves' work, also if the owner panics.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// One owner pushes numbers that grow, and pops some; what each thief gets must grow too.
 macro_rules! thieves_see_order {
     ($queue:ident) => {{
@@ -109,17 +118,18 @@ macro_rules! thieves_see_order {
                 });
             }
             start.wait();
+            let _over = SetWhenDropped(&is_over);
             for item in &items {
-                while queue.push(NonNull::from(item)).is_err() {
+                if let Err(item) = queue.push(NonNull::from(item)) {
                     thread::yield_now();
-                    queue.pop().map(take);
+                    // In vain: nobody has made room. It does not matter who takes it.
+                    _ = queue.push(item).map_err(take);
                 }
                 if item.number % 3 == 0 {
                     queue.pop().map(take);
                 }
             }
             while queue.pop().map(take).is_some() {}
-            is_over.store(true, Relaxed);
         });
         all_taken_once(&items);
     }};
