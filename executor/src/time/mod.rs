@@ -22,6 +22,8 @@ mod wheel;
 
 #[cfg(not(loom))]
 mod driver;
+#[cfg(all(feature = "embassy-time", not(loom)))]
+mod embassy;
 #[cfg(not(loom))]
 mod instant;
 #[cfg(not(loom))]
@@ -30,6 +32,8 @@ mod interval;
 mod sleep;
 #[cfg(not(loom))]
 mod timeout;
+#[cfg(all(feature = "embassy-time", not(loom)))]
+mod wakes;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

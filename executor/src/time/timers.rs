@@ -110,6 +110,9 @@ pub struct Timers {
     /// When there is something to do. Written under the lock, read by anyone.
     /// Relaxed everywhere: it says when to come and look, nothing depends on it.
     next: AtomicU64,
+    /// Those without a node.
+    #[cfg(feature = "embassy-time")]
+    wakes: super::wakes::Wakes,
 }
 
 /// What became of a node that was to be moved.
@@ -132,6 +135,8 @@ impl Timers {
         Self {
             wheel: Lock::new(None),
             next: AtomicU64::new(NEVER),
+            #[cfg(feature = "embassy-time")]
+            wakes: super::wakes::Wakes::new(),
         }
     }
 
@@ -147,7 +152,17 @@ impl Timers {
     /// When [`expire`](Self::expire) has something to do; [`NEVER`]: nothing is registered.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.next.load(Relaxed)
+        let next = self.next.load(Relaxed);
+        #[cfg(feature = "embassy-time")]
+        let next = next.min(self.wakes.next());
+        next
+    }
+
+    /// Wakes the waker at that moment, without a node. True: it is the earliest now,
+    /// and the hardware is to be armed.
+    #[cfg(feature = "embassy-time")]
+    pub fn wake_at(&self, at: u64, waker: &Waker) -> bool {
+        self.wakes.schedule(at, waker) && at < self.next.load(Relaxed)
     }
 
     /// Whether it has memory for timers.
@@ -267,6 +282,10 @@ impl Timers {
     /// Fires all that is due at `now`, and wakes who waits for it. How many those were.
     pub fn expire(&self, now: u64) -> usize {
         let mut fired = 0;
+        #[cfg(feature = "embassy-time")]
+        if self.wakes.next() <= now {
+            fired += self.wakes.expire(now);
+        }
         loop {
             // The wakers of this turn: moved out under the lock, woken after.
             let mut wakers: [Option<Waker>; BATCH] = array::from_fn(|_| None);

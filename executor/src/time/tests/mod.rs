@@ -1,5 +1,7 @@
 //! Futures of this module on a stand-in core, whose clock the test sets.
 
+#[cfg(feature = "embassy-time")]
+mod embassy;
 mod interval;
 mod sleep;
 mod timeout;
