@@ -81,6 +81,7 @@ fn a_moment_beyond_the_clock_never_comes() {
         assert!(poll(pin!(Timer::at(Instant::MAX)), Waker::noop()).is_pending());
     });
     assert_eq!(core.timers.next(), u64::MAX);
+    assert_eq!(core.timers.expire(u64::MAX), 0);
 }
 
 #[test]
@@ -111,6 +112,12 @@ fn wakes_come_in_the_order_of_their_moments_once_for_each_waker() {
     }
     for (id, waker) in wakers.iter().enumerate() {
         assert!(!wakes.schedule(2000, waker));
+        if id % 2 == 0 {
+            assert!(
+                !wakes.schedule(1000 - id as u64 / 2, waker),
+                "it keeps its place"
+            );
+        }
         if id % 10 == 0 {
             wakes.schedule(500 + id as u64, waker);
         }

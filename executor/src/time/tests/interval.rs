@@ -66,6 +66,15 @@ fn missed_ticks_are_skipped_and_the_rhythm_is_kept() {
 }
 
 #[test]
+fn a_tick_taken_when_the_next_is_due_was_missed() {
+    let [burst, delay, skip] = ALL.map(|missed_tick| ticks(missed_tick, &[0, 20, 0, 0, 0]));
+    let expected = [(0, 0), (10, 10), (20, 30), (40, 40), (50, 50)];
+    assert_eq!(delay, expected);
+    assert_eq!(skip, expected);
+    assert_eq!(burst, [(0, 0), (10, 10), (20, 30), (30, 30), (40, 40)]);
+}
+
+#[test]
 fn an_interval_can_begin_later_and_be_reset() {
     let core = StandIn::new(0);
     block_on(&core, async {

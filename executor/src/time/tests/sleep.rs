@@ -32,6 +32,10 @@ fn a_sleep_that_is_over_when_first_polled_registers_nothing() {
         }
         assert!(poll(pin!(sleep(Duration::ZERO)), &waker).is_ready());
     });
+    // Once over, no executor is needed to see it.
+    let mut sleep = pin!(sleep_until(at(1000)));
+    assert!(core.enter(|| poll(sleep.as_mut(), &waker)).is_ready());
+    assert!(poll(sleep.as_mut(), &waker).is_ready());
     assert_eq!(count.get(), 0);
     assert_eq!(core.timers.next(), u64::MAX);
 }
