@@ -18,6 +18,8 @@ const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
 pub fn run(report: &mut Report, filter: &str) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--workspace", "--no-fail-fast"]);
+    // What is off by default is tested all the same.
+    cargo.args(["--features", "spindle-executor/embassy-time"]);
     if !filter.is_empty() {
         cargo.args(["--", filter]);
     }
