@@ -8,6 +8,7 @@ use super::{
 use crate::task::{
     TaskError,
     cell::Header,
+    extra::Extra,
     state::{End, Word},
     waker,
 };
@@ -31,10 +32,8 @@ impl Worker {
     #[inline(never)]
     pub(super) fn finish(&self, header: &Header) -> Turn {
         // SAFETY: this core runs the task.
-        if header
-            .extra()
-            .is_some_and(|extra| unsafe { extra.has_finalizers() })
-        {
+        let has_finalizers = |extra: &Extra| unsafe { extra.has_finalizers() };
+        if header.extra().is_some_and(has_finalizers) {
             return self.begin_finalizers(header);
         }
         self.end(header);

@@ -75,7 +75,7 @@ impl Shared {
             Worker::new(shared, index, how, own)
         };
         memory.write(Self {
-            injectors: [const { () }; LEVELS].map(|()| Injector::new()),
+            injectors: core::array::from_fn(|_| Injector::new()),
             idle: Idle::new(),
             clock: Clock::new(config.virtual_clock),
             workers: (0..=count).map(worker).collect(),

@@ -130,7 +130,7 @@ impl Worker {
             fairness: Fairness::new(),
             next: [const { Cell::new(None) }; LEVELS],
             random: Cell::new(index as u32 * 2 + 1),
-            levels: [const { () }; LEVELS].map(|()| Level {
+            levels: core::array::from_fn(|_| Level {
                 pinned: UnsafeCell::new(List::new()),
                 deque: Deque::new(how.queue),
                 ring: Ring::new(how.queue),
@@ -160,7 +160,7 @@ impl Worker {
     /// The worker of the core this runs on, if that is serving one now and
     /// this is not an interrupt. Under a guard.
     #[inline]
-    pub(crate) fn here<'a>(_guard: &'a preempt::Guard) -> Option<&'a Worker> {
+    pub(crate) fn here(_guard: &preempt::Guard) -> Option<&Worker> {
         let worker = cores::local().cast::<Worker>();
         // SAFETY: set while `run` serves it, and it lives that long; the guard keeps us on this core.
         let worker = unsafe { worker.as_ref() }?;

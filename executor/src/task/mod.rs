@@ -5,6 +5,7 @@
 //! | `state` | the word that says who may do what |
 //! | `cell` | the allocation: header, future, outcome |
 //! | `waker` | counted pointers that make it runnable |
+//! | `reference` | a task whatever its type, its id, the one that runs here |
 //! | `handle` | what whoever spawned it holds |
 //! | `extra`, `finalizers` | what only some have |
 //! | `local` | values that follow a task |
@@ -15,15 +16,15 @@ pub mod state;
 #[cfg(not(loom))]
 pub(crate) mod cell;
 #[cfg(not(loom))]
-mod extra;
+pub(crate) mod extra;
 #[cfg(not(loom))]
 mod finalizers;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
-mod spawn;
+mod reference;
 #[cfg(not(loom))]
-mod task;
+mod spawn;
 #[cfg(not(loom))]
 pub(crate) mod waker;
 #[cfg(not(loom))]
@@ -35,10 +36,10 @@ pub(crate) use spawn::{Origin, Start, expect, start};
 pub use {
     finalizers::on_exit,
     handle::TaskHandle,
-    spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
-    task::{
+    reference::{
         Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
         try_current,
     },
+    spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
     yielding::{YieldNow, yield_now},
 };

@@ -198,7 +198,7 @@ pub struct State(AtomicU64);
 impl State {
     /// A new task: queued, with a handle.
     pub fn new(place: Place) -> Self {
-        let mut word = QUEUED | HANDLE | 2 * REFERENCE;
+        let mut word = QUEUED | HANDLE | (2 * REFERENCE);
         word |= (u64::from(place.level) ^ NORMAL as u64) << LEVEL_SHIFT;
         if let Some(core) = place.core {
             word |= PINNED | u64::from(core) << CORE_SHIFT;
