@@ -290,6 +290,7 @@ impl Timers {
             // The wakers of this turn: moved out under the lock, woken after.
             let mut wakers: [Option<Waker>; BATCH] = array::from_fn(|_| None);
             let mut batch = 0;
+            // `last` and `next` are for the seeded bugs alone.
             let mut last = None;
             let (is_more, next) = {
                 let mut locked = self.wheel.lock();
