@@ -94,7 +94,7 @@ gdb: tool ## boot under a debugger that knows the cores [BOARD=pc CORES=n]
 check: ## formatting and clippy, for the host and both instruction sets
 	tools/setup check
 	$(host) . target/setup/check.env; cargo fmt --all --check
-	$(host) . target/setup/check.env; cargo clippy -q --workspace --lib --tests --features spindle-executor/embassy-time -- -D warnings
+	$(host) . target/setup/check.env; cargo clippy -q --workspace --lib --tests --features spindle-executor/embassy-time,spindle-executor/trace -- -D warnings
 	$(host) . target/setup/check.env; cargo clippy -q -p spindle-qemu --all-targets -- -D warnings
 	for arch in x86_64 aarch64; do for features in '' '--features kernel-test'; do \
 		tools/image-cargo clippy --arch $$arch -p spindle-kernel --profile image $$features -- -D warnings || exit; \

@@ -12,6 +12,7 @@ use crate::task::{
     state::{End, Word},
     waker,
 };
+use crate::trace;
 use core::{mem::ManuallyDrop, ptr::NonNull, task::Context};
 use hal::context;
 
@@ -145,6 +146,7 @@ impl Worker {
                     && let Some(word) = task.state.wake_and_release() =>
             {
                 // Its reference is dropped with that step.
+                trace::event_by(trace::Kind::Wake, || task.id());
                 if let Some(before) = self.swap_next(task.into(), word) {
                     self.displace(before, word);
                 }

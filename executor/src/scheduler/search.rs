@@ -114,7 +114,8 @@ impl Worker {
         }
         counters.steals.add(1);
         counters.stolen.add(moved as u64);
-        trace::event(trace::Kind::Steal, || TaskId::NONE);
+        // SAFETY: it is queued, and out of the queue it was in: it lives, and is ours.
+        trace::event(trace::Kind::Steal, || unsafe { task.as_ref() }.id());
         Some(task)
     }
 

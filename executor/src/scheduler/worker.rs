@@ -21,6 +21,7 @@ use crate::{
         state::Word,
     },
     time::timers::Timers,
+    trace,
 };
 use alloc::boxed::Box;
 use core::{
@@ -319,6 +320,7 @@ impl Worker {
         let id = unsafe { self.registry.insert(self.index, self.into(), task)? };
         self.retain();
         self.counters.0.spawned.add(1);
+        trace::event_by(trace::Kind::Spawn, || id);
         Ok(id)
     }
 

@@ -9,6 +9,7 @@ use crate::scheduler::{
     shared::Shared,
     worker::{Worker, release_memory},
 };
+use crate::trace;
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull,
@@ -141,6 +142,7 @@ unsafe fn wake(data: *const ()) {
         && here.takes_wakes_of(unsafe { task.home.as_ref() })
         && let Some(word) = task.state.wake_and_release()
     {
+        trace::event_by(trace::Kind::Wake, || task.id());
         return match here.swap_next(task.into(), word) {
             None => guard.release(()),
             Some(before) => displace(here.into(), before, word, guard),
@@ -177,6 +179,7 @@ unsafe fn drop_waker(data: *const ()) {
 #[inline]
 pub(super) fn wake_task(header: &Header) {
     if let Wake::Queue(word) = header.state.wake() {
+        trace::event_by(trace::Kind::Wake, || header.id());
         schedule(header, word);
     }
 }
