@@ -8,6 +8,7 @@
 //! | [`runtime`] | which cores, how it begins and ends |
 //! | [`task`] | what runs |
 //! | [`time`] | what waits for later |
+//! | [`sync`] | what tasks wait on |
 //! | [`scheduler`] | who runs which task, when and where |
 //! | [`queue`] | where runnable tasks wait |
 //! | [`stats`], [`trace`] | seeing it |
@@ -29,6 +30,8 @@ pub mod runtime;
 pub mod simple;
 #[cfg(not(loom))]
 pub mod stats;
+#[cfg(not(loom))]
+pub mod sync;
 #[cfg(not(loom))]
 pub mod trace;
 

@@ -38,7 +38,7 @@ pub use {
     handle::TaskHandle,
     reference::{
         Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
-        try_current,
+        try_current, waits_for,
     },
     spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
     yielding::{YieldNow, yield_now},

@@ -301,6 +301,18 @@ pub async fn check_cancelled() {
     }
 }
 
+/// Says what the task that runs here waits for, for [`tasks`](crate::stats::tasks):
+/// called by futures of the user's own when they return `Pending`.
+#[inline]
+pub fn waits_for(what: &'static &'static str) {
+    if let Some(header) = waker::current_header()
+        && header.state.now().is_tracked()
+        && let Some(extra) = header.extra()
+    {
+        extra.set_waits_for(what);
+    }
+}
+
 /// The worker that serves the core this runs on, for tests and statistics.
 #[allow(dead_code, reason = "used by tests")]
 pub(crate) fn on_worker() -> Option<usize> {

@@ -5,6 +5,7 @@ use super::{
     instant::Instant,
     timers::{Moved, Node},
 };
+use crate::task;
 use core::{
     fmt,
     future::Future,
@@ -97,6 +98,7 @@ impl Sleep {
             here.arm(deadline);
         }
         self.home = Some(here);
+        task::waits_for(&"time");
         Poll::Pending
     }
 }
