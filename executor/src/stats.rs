@@ -46,7 +46,9 @@ pub(crate) struct Counters {
     pub(crate) stolen: Counter,
     pub(crate) overflows: Counter,
     pub(crate) parks: Counter,
-    pub(crate) idle: Counter,
+    idle: Counter,
+    /// When it fell asleep, plus one; 0: it is awake.
+    asleep_since: AtomicU64,
     /// By whichever core kicks.
     pub(crate) kicks: Counter,
 }
@@ -62,8 +64,36 @@ impl Counters {
             overflows: Counter::new(),
             parks: Counter::new(),
             idle: Counter::new(),
+            asleep_since: AtomicU64::new(0),
             kicks: Counter::new(),
         }
+    }
+
+    /// The core is about to sleep.
+    pub(crate) fn fall_asleep(&self, now: u64) {
+        self.asleep_since.store(now + 1, Relaxed);
+    }
+
+    /// It has woken up.
+    pub(crate) fn wake_up(&self, now: u64) {
+        let since = self.asleep_since.load(Relaxed) - 1;
+        self.parks.add(1);
+        // In this order, and looked at in the other: one sleep is never counted twice.
+        self.asleep_since.store(0, Relaxed);
+        // Its release pairs with the acquire in `idle`.
+        self.idle.add(now.saturating_sub(since));
+    }
+
+    /// How long it has slept, the sleep that it is in included: one that sleeps
+    /// for an hour has not been busy meanwhile.
+    fn idle(&self, now: u64) -> Duration {
+        let before = self.idle.get();
+        let since = self.asleep_since.load(Relaxed);
+        let still = match since {
+            0 => 0,
+            since => now.saturating_sub(since - 1),
+        };
+        Duration::from_nanos(before + still)
     }
 }
 
@@ -88,7 +118,7 @@ pub struct CoreStats {
     pub kicks: u64,
     /// Times it slept.
     pub parks: u64,
-    /// How long it slept.
+    /// How long it slept, up to now if it does.
     pub idle: Duration,
     /// Tasks in its queues now.
     pub depth: usize,
@@ -107,7 +137,7 @@ impl CoreStats {
             overflows: counters.overflows.get(),
             kicks: counters.kicks.get(),
             parks: counters.parks.get(),
-            idle: Duration::from_nanos(counters.idle.get()),
+            idle: counters.idle(worker.shared().clock.now()),
             depth: worker.depth(),
         }
     }

@@ -52,11 +52,10 @@ impl Worker {
         // interrupts the sleep.
         let nothing = !self.has_mail() && !shared.has_work(self);
         if nothing && !shared.clock.advance(self) {
-            let begin = shared.clock.now();
+            counters.fall_asleep(shared.clock.now());
             self.arm();
             hal::irq::wait(&masked);
-            counters.parks.add(1);
-            counters.idle.add(shared.clock.now().saturating_sub(begin));
+            counters.wake_up(shared.clock.now());
         }
         shared.idle.retract(self.index);
         drop(masked);
