@@ -302,8 +302,13 @@ impl Runtime {
     fn serve_while<F: Future>(&self, future: F) -> Result<F::Output, TaskError> {
         let shared = self.shared();
         let worker = &shared.cores()[0];
+        let builder = TaskBuilder::new().core(0);
         let how = Start {
-            builder: TaskBuilder::new().core(0),
+            // A name is memory: only where somebody looks at it.
+            builder: match shared.config.track {
+                true => builder.name("main"),
+                false => builder,
+            },
             local: true,
             main: true,
         };

@@ -1,5 +1,5 @@
-//! The console: lines of several cores that never mix, and the `log` crate's
-//! output.
+//! The console: lines of several cores that never mix, the `log` crate's
+//! output, and what is typed.
 //!
 //! One lock around the serial port, held for a whole line. A machine panic
 //! stops all other cores first and then writes past the lock, which one of
@@ -8,9 +8,12 @@
 use boot::command_line::Level;
 use core::{
     fmt::{self, Write},
+    future::poll_fn,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    task::Poll,
 };
 use drivers::serial::Serial;
+use executor::sync::WakerSlot;
 use hal::{board::Uart, clock, cores, sync::Lock};
 use log::LevelFilter;
 
@@ -144,30 +147,47 @@ struct Input {
     count: usize,
 }
 
+impl Input {
+    /// Keeps a byte; false: there is no room.
+    fn push(&mut self, byte: u8) -> bool {
+        if self.count == self.bytes.len() {
+            return false;
+        }
+        let at = (self.head + self.count) % self.bytes.len();
+        self.bytes[at] = byte;
+        self.count += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<u8> {
+        self.count = self.count.checked_sub(1)?;
+        let byte = self.bytes[self.head];
+        self.head = (self.head + 1) % self.bytes.len();
+        Some(byte)
+    }
+}
+
 static INPUT: Lock<Input> = Lock::new(Input {
     bytes: [0; 256],
     head: 0,
     count: 0,
 });
+/// Whoever waits for a byte.
+static READER: WakerSlot = WakerSlot::new();
 /// Bytes that came when there was no room, or damaged.
 static OVERRUN: AtomicUsize = AtomicUsize::new(0);
 
-/// The serial port's interrupt: takes what has arrived.
+/// The serial port's interrupt: takes what has arrived, and wakes who waits for it.
 pub fn on_receive() {
     let mut input = INPUT.lock();
     while let Some(Some(byte)) = with_port(|mut port| port.with(Serial::receive)) {
-        let Ok(byte) = byte else {
+        if !byte.is_ok_and(|byte| input.push(byte)) {
             OVERRUN.fetch_add(1, Relaxed);
-            continue;
-        };
-        if input.count == input.bytes.len() {
-            OVERRUN.fetch_add(1, Relaxed);
-            continue;
         }
-        let at = (input.head + input.count) % input.bytes.len();
-        input.bytes[at] = byte;
-        input.count += 1;
     }
+    // First the bytes, then the wake, and that without the lock; `read_byte` has the other half.
+    drop(input);
+    READER.wake();
 }
 
 /// Lets received bytes interrupt core `core`.
@@ -182,22 +202,20 @@ pub fn listen(uart: Uart, core: usize) {
     }
 }
 
-/// Sleeps until a byte has arrived and takes it. On the core that listens.
-pub fn read_byte() -> u8 {
-    loop {
-        let masked = hal::irq::mask();
-        {
-            let mut input = INPUT.lock();
-            if input.count > 0 {
-                let byte = input.bytes[input.head];
-                input.head = (input.head + 1) % input.bytes.len();
-                input.count -= 1;
-                return byte;
-            }
+/// Waits for a byte and takes it. One task at a time: of two that wait, only
+/// the last is woken.
+pub async fn read_byte() -> u8 {
+    let take = || INPUT.lock().pop();
+    poll_fn(|context| {
+        if let Some(byte) = take() {
+            return Poll::Ready(byte);
         }
-        // Masked since the look: the interrupt of a byte that came meanwhile ends the sleep at once.
-        hal::irq::wait(&masked);
-    }
+        READER.register(context.waker());
+        executor::task::waits_for(&"console");
+        // Once more: the interrupt of a byte that came after the first look had nobody to wake.
+        take().map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }
 
 /// Bytes lost because nobody read them in time.

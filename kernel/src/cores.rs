@@ -1,8 +1,31 @@
-//! Work for all cores at once: a function that each runs once. That is enough
-//! for tests and the tour; the executor brings real work.
+//! Work for all cores at once: a function that each runs once. Where a runtime
+//! has the cores, as a task on each; where none has, as in most tests, as a job.
 
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use alloc::vec::Vec;
+use core::{
+    future::Future,
+    sync::atomic::{AtomicUsize, Ordering::*},
+};
+use executor::{stats, task::Builder};
 use hal::{cores, irq, lot};
+
+/// Runs what `work(index)` makes as a task on each core of the runtime that
+/// this runs in, all at once, and returns when all are done, with what they
+/// returned. The runtime numbers its cores without holes, from 0.
+pub async fn on_each<F>(name: &'static str, work: impl Fn(usize) -> F) -> Vec<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let spawn = |index| Builder::new().name(name).core(index).spawn(work(index));
+    let count = stats::stats().cores.len();
+    let tasks: Vec<_> = (0..count).map(spawn).collect();
+    let mut outputs = Vec::with_capacity(count);
+    for task in tasks {
+        outputs.push(task.await.expect("nobody cancels it"));
+    }
+    outputs
+}
 
 /// Work for all cores, on the stack of the core that hands it out.
 struct Job<'a> {

@@ -32,3 +32,11 @@ pub mod upcalls;
 
 #[cfg(target_os = "none")]
 pub use start::{Machine, boot_info, start};
+
+/// Does nothing, for ever, and lets its core sleep: to measure what that costs.
+#[cfg(target_os = "none")]
+pub async fn idle() -> ! {
+    loop {
+        core::future::pending::<()>().await;
+    }
+}

@@ -1,10 +1,12 @@
-//! The image that people boot: all cores up, then a shell on the serial line.
-//! With `tour` on the command line it shows what works and switches off.
+//! The image that people boot: all cores up, the executor on all of them, then
+//! a shell on the serial line. With `tour` on the command line it shows what
+//! works and switches off.
 
 #![no_std]
 #![no_main]
 
 use boot::BootInfo;
+use executor::Runtime;
 use kernel::{console, shell, start, tour};
 
 boot::entry!(main);
@@ -12,12 +14,15 @@ boot::entry!(main);
 fn main(info: &'static BootInfo) -> ! {
     let machine = start(info);
     console::listen(info.platform.uart, hal::cores::this_core());
+    let runtime = Runtime::builder().track(true).build();
+    let runtime = runtime.expect("the boot core is free, and takes all others that are");
+    // The other cores serve the runtime from here on, and this one while it blocks.
     if machine.options.idle {
         kernel::println!("@@ note idle");
-        kernel::cores::idle()
+        runtime.block_on(kernel::idle())
     } else if machine.options.tour {
-        tour::run(&machine)
+        runtime.block_on(tour::run(&machine))
     } else {
-        shell::run(&machine)
+        runtime.block_on(shell::run(&machine))
     }
 }

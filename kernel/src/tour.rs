@@ -1,70 +1,55 @@
 //! What works, shown: runs by itself when nobody sits at the terminal.
 
-use crate::{Machine, cores, mem, println, shell, upcalls};
+use crate::{Machine, cores, mem, println, shell};
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering::*};
-use hal::{clock, irq, power, probe};
+use executor::time::{Duration, Instant, sleep};
+use hal::{cores::this_core, power, probe};
 
 /// Shows everything, then switches off.
-pub fn run(machine: &Machine) -> ! {
+pub async fn run(machine: &Machine) -> ! {
     println!();
     println!("--- the cores");
-    shell::execute(machine, "cores");
+    shell::execute(machine, "cores").await;
     println!("--- a timer on each of them: asked for 10 ms, slept");
-    timers();
+    timers().await;
     println!("--- the heap, from all of them at once");
-    heap();
+    heap().await;
     println!("--- memory protection");
     protection();
     println!("--- memory");
-    shell::execute(machine, "mem");
+    shell::execute(machine, "mem").await;
     println!("--- that is all; switching off");
     power::exit(power::Status::Success)
 }
 
-fn timers() {
-    cores::on_all(&|core| {
-        let start = clock::now();
-        let seen = upcalls::counts(core).timers.load(Relaxed);
-        clock::arm(start + 10_000_000);
-        loop {
-            let masked = irq::mask();
-            if upcalls::counts(core).timers.load(Relaxed) != seen {
-                break;
-            }
-            irq::wait(&masked);
-        }
-        println!("  core {core}: {} us", (clock::now() - start) / 1000);
-    });
+async fn timers() {
+    let sleeper = |_| async {
+        let start = Instant::now();
+        sleep(Duration::from_millis(10)).await;
+        let (core, slept) = (this_core(), start.elapsed());
+        println!("  core {core}: {} us", slept.as_micros());
+        assert!(slept >= Duration::from_millis(10), "woken too early");
+    };
+    cores::on_each("sleeper", sleeper).await;
 }
 
-fn heap() {
-    let sum = AtomicU64::new(0);
-    cores::on_all(&|core| {
-        let boxes: Vec<Box<u64>> = (0..1000)
-            .map(|i| Box::new(core as u64 * 1000 + i))
-            .collect();
-        sum.fetch_add(boxes.iter().map(|number| **number).sum(), Relaxed);
-    });
-    let cores = hal::cores::online();
-    let expected: u64 = cores
-        .iter()
-        .map(|core| core as u64 * 1_000_000 + 499_500)
-        .sum();
-    println!(
-        "  {} cores made 1000 boxes each; their sum is {}, expected {expected}",
-        cores.len(),
-        sum.load(Relaxed)
-    );
-    assert_eq!(sum.load(Relaxed), expected);
-    println!(
-        "  {} bytes are in use now",
-        mem::heap().stats().live_bytes()
-    );
+async fn heap() {
+    let boxes = |index| async move {
+        let boxes: Vec<Box<u64>> = (0..1000).map(|i| Box::new(index as u64 + i)).collect();
+        boxes.iter().map(|number| **number).sum::<u64>()
+    };
+    let sums = cores::on_each("boxes", boxes).await;
+    let (count, sum) = (sums.len() as u64, sums.iter().sum::<u64>());
+    drop(sums);
+    let expected = count * 499_500 + 1000 * (0..count).sum::<u64>();
+    println!("  {count} cores made 1000 boxes each; their sum is {sum}, expected {expected}");
+    assert_eq!(sum, expected);
+    let bytes = mem::heap().stats().live_bytes();
+    println!("  {bytes} bytes are in use now, most of them for the executor's queues");
 }
 
 fn protection() {
-    let code = run as *const () as usize;
+    let code = protection as *const () as usize;
     let null = probe::read(0).is_err();
     // SAFETY: if it could be written, it would be written with what is there already.
     let write = unsafe { probe::write(code & !7, probe::read(code & !7).unwrap_or(0)) }.is_err();

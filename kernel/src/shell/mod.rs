@@ -1,78 +1,88 @@
 //! The shell on the serial line: a few commands to look at the machine.
 
-use crate::{Machine, console, cores, mem, print, println, upcalls};
-use boot::command_line::Level;
-use core::sync::atomic::Ordering::Relaxed;
-use hal::{clock, power};
+mod line;
 
-/// Longest line.
-const ROOM: usize = 120;
+use crate::{Machine, console, cores, mem, print, println, upcalls};
+use alloc::boxed::Box;
+use boot::command_line::Level;
+use core::{future::Future, pin::Pin, sync::atomic::Ordering::Relaxed};
+use hal::{clock, power};
+use line::ROOM;
 
 struct Command {
     name: &'static str,
     help: &'static str,
     takes_argument: bool,
-    run: fn(&Machine, &str),
+    run: Run,
 }
+
+/// What a command does.
+enum Run {
+    Now(fn(&Machine, &str)),
+    Async(for<'a> fn(&'a Machine, &'a str) -> Running<'a>),
+}
+
+/// A command that waits for something.
+type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 const COMMANDS: &[Command] = &[
     Command {
         name: "help",
         help: "this list",
         takes_argument: false,
-        run: help,
+        run: Run::Now(help),
     },
     Command {
         name: "cores",
         help: "each core: interrupts of its timer, from other cores and from devices; a hello",
         takes_argument: false,
-        run: cores,
+        run: Run::Async(|machine, _| Box::pin(cores(machine))),
     },
     Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
         takes_argument: false,
-        run: memory,
+        run: Run::Now(memory),
     },
     Command {
         name: "log",
         help: "log [off|error|warn|info|debug|trace]: what is shown",
         takes_argument: true,
-        run: log,
+        run: Run::Now(log),
     },
     Command {
         name: "panic",
         help: "panic [text]: stop all cores and show where each was",
         takes_argument: true,
-        run: panic,
+        run: Run::Now(panic),
     },
     Command {
         name: "reboot",
         help: "start again",
         takes_argument: false,
-        run: |_, _| power::restart(),
+        run: Run::Now(|_, _| power::restart()),
     },
     Command {
         name: "poweroff",
         help: "switch the machine off",
         takes_argument: false,
-        run: |_, _| power::exit(power::Status::Success),
+        run: Run::Now(|_, _| power::exit(power::Status::Success)),
     },
 ];
 
 /// Reads commands and runs them, for ever.
-pub fn run(machine: &Machine) -> ! {
+pub async fn run(machine: &Machine) -> ! {
     println!("type `help` for what there is");
     let mut buffer = [0; ROOM];
     loop {
         print!("spindle> ");
-        let line = read_line(&mut buffer);
-        execute(machine, line);
+        let line = line::read(&mut buffer).await;
+        execute(machine, line).await;
     }
 }
 
 /// Runs one line.
-pub fn execute(machine: &Machine, line: &str) {
+pub async fn execute(machine: &Machine, line: &str) {
     let line = line.trim();
     if line.is_empty() {
         return;
@@ -83,59 +93,11 @@ pub fn execute(machine: &Machine, line: &str) {
         Some(command) if !command.takes_argument && !argument.is_empty() => {
             println!("  `{name}` takes no argument");
         }
-        Some(command) => (command.run)(machine, argument),
+        Some(command) => match command.run {
+            Run::Now(run) => run(machine, argument),
+            Run::Async(run) => run(machine, argument).await,
+        },
         None => println!("`{name}` is no command: type `help` for those there are"),
-    }
-}
-
-/// Reads a line, with the editing that everyone expects: backspace, Ctrl-W, Ctrl-U, Ctrl-C.
-fn read_line(buffer: &mut [u8; ROOM]) -> &str {
-    let mut length = 0;
-    let rub_out = |length: &mut usize| {
-        *length -= 1;
-        print!("\x08 \x08");
-    };
-    loop {
-        match console::read_byte() {
-            b'\r' | b'\n' => {
-                println!();
-                return core::str::from_utf8(&buffer[..length]).unwrap_or("");
-            }
-            8 | 127 if length > 0 => rub_out(&mut length),
-            // Ctrl-C and Ctrl-U: forget the line.
-            3 | 21 => {
-                while length > 0 {
-                    rub_out(&mut length);
-                }
-            }
-            // Ctrl-W: forget a word.
-            23 => {
-                while length > 0 && buffer[length - 1] == b' ' {
-                    rub_out(&mut length);
-                }
-                while length > 0 && buffer[length - 1] != b' ' {
-                    rub_out(&mut length);
-                }
-            }
-            ESCAPE => skip_escape(),
-            byte @ b' '..=b'~' if length < ROOM => {
-                buffer[length] = byte;
-                length += 1;
-                print!("{}", byte as char);
-            }
-            // No room, or nothing to rub out: a bell.
-            b' '..=b'~' | 8 | 127 => print!("\x07"),
-            _ => {}
-        }
-    }
-}
-
-const ESCAPE: u8 = 27;
-
-/// Takes the rest of what a cursor or function key sends.
-fn skip_escape() {
-    if matches!(console::read_byte(), b'[' | b'O') {
-        while !matches!(console::read_byte(), b'@'..=b'~') {}
     }
 }
 
@@ -145,7 +107,7 @@ fn help(_: &Machine, _: &str) {
     }
 }
 
-fn cores(machine: &Machine, _: &str) {
+async fn cores(machine: &Machine) {
     println!("  core  hardware  timers   kicks  devices");
     for core in hal::cores::online().iter() {
         let counts = upcalls::counts(core);
@@ -157,10 +119,14 @@ fn cores(machine: &Machine, _: &str) {
             counts.lines.load(Relaxed)
         );
     }
-    cores::on_all(&|core| {
+    let hello = |_| async {
         let micros = clock::now() / 1000;
-        println!("  hello from core {core} at {micros} us");
-    });
+        println!(
+            "  hello from core {} at {micros} us",
+            hal::cores::this_core()
+        );
+    };
+    cores::on_each("hello", hello).await;
 }
 
 fn memory(machine: &Machine, _: &str) {
