@@ -151,6 +151,30 @@ fn finalizers_run_in_reverse_on_every_exit() {
 }
 
 #[test]
+fn finalizers_wait_also_in_a_task_that_was_woken_or_cancelled_while_it_ran() {
+    // The wake left QUEUED in the word with which the finalizers began, and their first pause took it
+    // for a word without: yielding cleared it, and parking kept it, so that nobody could wake the task.
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        for cancel in [false, true] {
+            let handle = spawn(async move {
+                task::on_exit(async {
+                    sleep(Duration::from_millis(1)).await;
+                    yield_now().await;
+                });
+                task::on_exit(async { yield_now().await });
+                if cancel {
+                    task::current().cancel();
+                    core::future::pending::<()>().await;
+                }
+                task::current().wake();
+            });
+            assert_eq!(handle.await.is_err(), cancel);
+        }
+    });
+}
+
+#[test]
 fn local_tasks_share_what_is_not_send() {
     let runtime = runtime(4);
     let sum = runtime.block_on(async {
