@@ -20,6 +20,8 @@ pub struct Options<'a> {
     pub quantum_ms: u32,
     /// `test=text`: only tests whose name contains it.
     pub test: &'a str,
+    /// `long`: the tests that take long, instead of those that do not.
+    pub long: bool,
     /// `from=n`: tests below this number have run before.
     pub from: usize,
     /// `exit=qemu`: there is a QEMU that takes an exit status.
@@ -66,6 +68,7 @@ impl Default for Options<'_> {
             cores: hal::cores::MAX_CORES,
             quantum_ms: 10,
             test: "",
+            long: false,
             from: 0,
             exit_to_qemu: false,
             tour: false,
@@ -91,7 +94,7 @@ impl fmt::Display for Complaint<'_> {
             Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
             None => write!(
                 f,
-                "option `{word}` ignored: known are log= cores= quantum= test= from= exit= tour idle bench"
+                "option `{word}` ignored: known are log= cores= quantum= test= from= exit= long tour idle bench"
             ),
         }
     }
@@ -136,10 +139,11 @@ impl<'a> Options<'a> {
             }
             ("exit", Some("qemu")) => self.exit_to_qemu = true,
             ("exit", _) => return Err(Some("exit=qemu")),
+            ("long", None) => self.long = true,
             ("tour", None) => self.tour = true,
             ("idle", None) => self.idle = true,
             ("bench", None) => self.bench = true,
-            ("tour" | "idle" | "bench", Some(_)) => {
+            ("long" | "tour" | "idle" | "bench", Some(_)) => {
                 return Err(Some("the bare word, without a value"));
             }
             _ => return Err(None),
@@ -168,7 +172,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let (options, complaints) =
-            parse(" log=debug cores=3\tquantum=0 test=a=b from=7 exit=qemu tour idle bench ");
+            parse(" log=debug cores=3\tquantum=0 test=a=b long from=7 exit=qemu tour idle bench ");
         assert_eq!(
             options,
             Options {
@@ -176,6 +180,7 @@ mod tests {
                 cores: 3,
                 quantum_ms: 0,
                 test: "a=b",
+                long: true,
                 from: 7,
                 exit_to_qemu: true,
                 tour: true,

@@ -13,6 +13,7 @@ pub fn main(info: &'static BootInfo) -> ! {
         board: info.platform.board.name(),
         cores: hal::cores::online().len(),
         filter: machine.options.test,
+        long: machine.options.long,
         from: machine.options.from,
         now: hal::clock::now,
         print_line: console::print_line,

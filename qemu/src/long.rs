@@ -1,10 +1,10 @@
-//! What `test --long` adds: many boots on a loaded host, boot paths that are rarely taken, the debugger.
+//! What `test --long` adds: the big counts, many boots on a loaded host, boot paths that are rarely taken, the debugger.
 
 use crate::board::Board;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{gdb, iso, scripted};
+use crate::{gdb, iso, scripted, suite};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use std::time::Instant;
 const BOOTS: usize = 20;
 
 pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    big_counts(machine, images, filter, report);
     many_boots(machine, images, filter, report);
     if !machine.board.is_pi() {
         most_cores(machine, images, filter, report);
@@ -22,6 +23,13 @@ pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) 
         iso::run(machine, images, filter, report);
     }
     debugger(machine, images, filter, report);
+}
+
+/// The tests of the image that take long.
+fn big_counts(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let title = format!("the big counts, {}", machine.title());
+    report.suite(format!("long-{}", machine.board.name()), &title);
+    suite::run_long(machine, &machine.image(images, "tests"), filter, report);
 }
 
 /// Boots through the tour again and again while two threads keep both host cores busy.

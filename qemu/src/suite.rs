@@ -26,12 +26,33 @@ pub struct Summary {
 
 /// Runs the tests of `image` whose names contain `filter`; `watcher` hears of each.
 pub fn run(machine: &Machine, image: &Path, filter: &str, watcher: &mut dyn Watcher) -> Summary {
+    run_with(None, machine, image, filter, watcher)
+}
+
+/// The same for those of its tests that take long.
+pub fn run_long(
+    machine: &Machine,
+    image: &Path,
+    filter: &str,
+    watcher: &mut dyn Watcher,
+) -> Summary {
+    run_with(Some("long"), machine, image, filter, watcher)
+}
+
+/// The same with another word on the command line.
+fn run_with(
+    word: Option<&str>,
+    machine: &Machine,
+    image: &Path,
+    filter: &str,
+    watcher: &mut dyn Watcher,
+) -> Summary {
     let symbols = Symbols::of_image(image, machine.board);
     let mut summary = Summary::default();
     let mut done = BTreeSet::new();
     let mut from = 0;
     loop {
-        let mut words = Vec::new();
+        let mut words: Vec<String> = word.map(str::to_string).into_iter().collect();
         if !filter.is_empty() {
             words.push(format!("test={filter}"));
         }

@@ -31,6 +31,8 @@ pub struct KernelTest {
     pub boards: &'static str,
     /// Seconds on the wall clock that the runner gives it.
     pub limit_seconds: u32,
+    /// Takes long: runs only when that is asked for, with others of its kind.
+    pub is_long: bool,
     /// Runs it.
     pub run: fn() -> Outcome,
 }
@@ -131,6 +133,8 @@ pub struct Environment<'a> {
     pub cores: usize,
     /// Only tests whose name contains this.
     pub filter: &'a str,
+    /// Only tests that take long, instead of those that do not.
+    pub long: bool,
     /// Tests below this index have run in an earlier boot.
     pub from: usize,
     /// Monotonic time in nanoseconds.
@@ -159,6 +163,7 @@ fn run_list(list: &[KernelTest], environment: &Environment<'_>) -> Summary {
     let print = environment.print_line;
     let selected = || {
         list.iter()
+            .filter(|test| test.is_long == environment.long)
             .filter(|test| test.name.contains(environment.filter))
             .enumerate()
     };
@@ -253,6 +258,7 @@ mod tests {
             cores,
             boards,
             limit_seconds: 60,
+            is_long: false,
             run: || Outcome::report(Ok::<(), &str>(())),
         }
     }
@@ -262,17 +268,22 @@ mod tests {
         let mut list = [
             test("a::x", 1, ""),
             test("b::y", 1, ""),
+            KernelTest {
+                is_long: true,
+                ..test("b::years", 1, "")
+            },
             test("b::z", 8, ""),
             test("b::w", 1, "raspi3b"),
             test("b::v", 1, "pc virt"),
         ];
-        list[4].run = || Outcome::report(Err("two\nlines"));
+        list[5].run = || Outcome::report(Err("two\nlines"));
         let summary = run_list(
             &list,
             &Environment {
                 board: "pc",
                 cores: 4,
                 filter: "b::",
+                long: false,
                 from: 1,
                 now: || 0,
                 print_line: |line| LINES.lock().unwrap().push(format!("{line}")),

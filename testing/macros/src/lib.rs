@@ -19,6 +19,7 @@ use proc_macro::{TokenStream, TokenTree};
 /// - `cores`: skipped when fewer cores are up.
 /// - `boards`: skipped on boards that are not in the list.
 /// - `limit`: seconds on the wall clock after which the runner calls it hung.
+/// - `long = true`: runs by `make test-long` only.
 ///
 /// A panic ends the machine and the runner boots it anew for the tests that
 /// are left; an `Err` fails the test and the machine goes on.
@@ -36,6 +37,7 @@ pub fn kernel_test(options: TokenStream, function: TokenStream) -> TokenStream {
         cores,
         boards,
         limit,
+        long,
     } = options;
     let record = format!(
         "const _: () = {{
@@ -46,6 +48,7 @@ pub fn kernel_test(options: TokenStream, function: TokenStream) -> TokenStream {
                 cores: {cores},
                 boards: {boards},
                 limit_seconds: {limit},
+                is_long: {long},
                 run: || ::testing::Outcome::report({name}()),
             }};
         }};"
@@ -67,6 +70,7 @@ struct Options {
     cores: String,
     boards: String,
     limit: String,
+    long: String,
 }
 
 impl Options {
@@ -75,6 +79,7 @@ impl Options {
             cores: "1".into(),
             boards: "\"\"".into(),
             limit: "60".into(),
+            long: "false".into(),
         };
         let mut tokens = tokens.into_iter();
         while let Some(key) = tokens.next() {
@@ -84,16 +89,18 @@ impl Options {
                 _ => return Err(format!("expected `{key} = value`")),
             }
             let value = tokens.next().ok_or(format!("`{key}` has no value"))?;
-            let TokenTree::Literal(value) = value else {
+            let is_word = matches!(&value, TokenTree::Ident(word) if word.to_string() == "true");
+            if !is_word && !matches!(value, TokenTree::Literal(_)) {
                 return Err(format!("the value of `{key}` must be a literal"));
-            };
+            }
             match key.as_str() {
                 "cores" => options.cores = value.to_string(),
                 "boards" => options.boards = value.to_string(),
                 "limit" => options.limit = value.to_string(),
+                "long" => options.long = value.to_string(),
                 _ => {
                     return Err(format!(
-                        "unknown option `{key}`: use cores, boards or limit"
+                        "unknown option `{key}`: use cores, boards, limit or long"
                     ));
                 }
             }
