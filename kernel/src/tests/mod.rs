@@ -6,10 +6,12 @@
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
+//! | `executor` | tasks on all cores |
 //! | `image` | command line, symbols, the boot's own report |
 
 mod contexts;
 mod cores;
+mod executor;
 mod image;
 mod protection;
 mod time;

@@ -1,0 +1,114 @@
+//! Nothing runnable waits longer than the bound that the scheduler states.
+
+use super::{Table, join, on, spawn_on, watched};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use executor::{
+    Priority, Runtime, TaskHandle,
+    scheduler::fair::BOUND,
+    stats,
+    task::{Builder, yield_now},
+};
+use hal::cores::this_core;
+use testing::kernel_test;
+
+/// Turns that a task waits for, this often.
+const ROUNDS: usize = 30;
+
+/// Turns of core `core` so far: the polls it made.
+fn turns(core: usize) -> u64 {
+    stats::stats().cores[core].polls
+}
+
+/// Is runnable again and again; the most turns of its core that it ever had to wait.
+async fn longest_wait(core: usize) -> u64 {
+    let here = this_core();
+    let mut longest = 0;
+    for _ in 0..ROUNDS {
+        let before = turns(core);
+        yield_now().await;
+        assert_eq!(this_core(), here, "nothing is stolen in this runtime");
+        longest = longest.max(turns(core) - before);
+    }
+    longest
+}
+
+/// On each core at once, with no core helping another: `hog` keeps the core
+/// busy until the flag is set, and a task that `builder` makes waits meanwhile.
+fn waits_no_longer_than_the_bound(
+    hog: fn(Arc<AtomicBool>) -> Vec<TaskHandle<()>>,
+    builder: Builder,
+) {
+    on(Runtime::builder().stealing(false), async {
+        let cores = stats::stats().cores.len();
+        let judges = (0..cores).map(|core| {
+            let builder = builder.clone();
+            spawn_on(core, async move {
+                let is_over = Arc::new(AtomicBool::new(false));
+                let hogs = hog(is_over.clone());
+                // Its child begins here, and stays, as nobody steals.
+                let longest = builder.spawn(watched(longest_wait(core))).await;
+                is_over.store(true, Relaxed);
+                join(hogs).await;
+                let longest = longest.expect("nobody cancels it");
+                assert!(
+                    longest <= u64::from(BOUND),
+                    "core {core}: waited for {longest} turns, the bound is {BOUND}"
+                );
+                assert!(longest > 1, "core {core}: the core was not kept busy");
+            })
+        });
+        join(judges.collect::<Vec<_>>()).await;
+    });
+}
+
+/// Two tasks that wake each other, through the next slot, until the end.
+fn ping_pong(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
+    let table = Arc::new(Table::new());
+    let players = [0, 1].map(|player| {
+        let (table, is_over) = (table.clone(), is_over.clone());
+        Builder::new().spawn(watched(async move {
+            for turn in (player..).step_by(2) {
+                table.turn(player, turn).await;
+                // The last turn is passed on too: so the other one sees that it is over.
+                table.pass(player, turn);
+                if is_over.load(Relaxed) {
+                    return;
+                }
+            }
+        }))
+    });
+    players.into()
+}
+
+/// Tasks of high priority that are always runnable, until the end.
+fn urgent(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
+    let tasks = (0..3).map(|_| {
+        let is_over = is_over.clone();
+        let busy = async move {
+            while !is_over.load(Relaxed) {
+                yield_now().await;
+            }
+        };
+        let builder = Builder::new().priority(Priority::High);
+        builder.spawn(watched(busy))
+    });
+    tasks.collect()
+}
+
+#[kernel_test(cores = 4, limit = 120)]
+fn a_third_task_is_polled_within_the_bound_while_two_wake_each_other() {
+    waits_no_longer_than_the_bound(ping_pong, Builder::new());
+}
+
+#[kernel_test(cores = 4, limit = 120)]
+fn a_task_of_low_priority_is_polled_within_the_bound_while_two_wake_each_other() {
+    let low = Builder::new().priority(Priority::Low);
+    waits_no_longer_than_the_bound(ping_pong, low);
+}
+
+#[kernel_test(cores = 4, limit = 120)]
+fn a_task_of_low_priority_is_polled_within_the_bound_while_high_ones_are_runnable() {
+    let low = Builder::new().priority(Priority::Low);
+    waits_no_longer_than_the_bound(urgent, low);
+}

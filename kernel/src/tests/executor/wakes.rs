@@ -1,0 +1,75 @@
+//! Wakes and spawns across cores: none is lost, however many there are.
+
+use super::{Table, join, on_all_cores, spawn, spawn_on};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use executor::{stats, task};
+use testing::kernel_test;
+
+/// Pairs on different cores, and pairs that go wherever they are taken: `wakes`
+/// of them all together, one after the other within each pair.
+async fn wake_across_cores(wakes: usize) {
+    const PAIRS: usize = 8;
+    let cores = stats::stats().cores.len();
+    let turns = wakes / PAIRS;
+    let players = (0..PAIRS).flat_map(|pair| {
+        let table = Arc::new(Table::new());
+        [0, 1].map(|player| {
+            let table = table.clone();
+            let game = async move { table.play(player, turns).await };
+            match pair % 2 {
+                0 => spawn_on((pair / 2 + player) % cores, game),
+                _ => spawn(game),
+            }
+        })
+    });
+    join(players.collect::<Vec<_>>()).await;
+}
+
+/// Every core spawns at the same time, `spawns` of them all together; each
+/// task is run once.
+async fn spawn_from_all_cores(spawns: usize) {
+    const AT_ONCE: usize = 1000;
+    let cores = stats::stats().cores.len();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let rounds = spawns / cores / AT_ONCE;
+    let spawners = (0..cores).map(|core| {
+        let runs = runs.clone();
+        spawn_on(core, async move {
+            for _ in 0..rounds {
+                let children = (0..AT_ONCE).map(|number| {
+                    let runs = runs.clone();
+                    spawn(async move {
+                        if number % 4 == 0 {
+                            task::yield_now().await;
+                        }
+                        runs.fetch_add(1, Relaxed);
+                    })
+                });
+                join(children.collect::<Vec<_>>()).await;
+            }
+        })
+    });
+    join(spawners.collect::<Vec<_>>()).await;
+    assert_eq!(runs.load(Relaxed), rounds * cores * AT_ONCE);
+}
+
+#[kernel_test(cores = 4, limit = 300)]
+fn a_hundred_thousand_wakes_across_cores_do_not_stall() {
+    on_all_cores(wake_across_cores(100_000));
+}
+
+#[kernel_test(cores = 4, limit = 7200, long = true)]
+fn ten_million_wakes_across_cores_do_not_stall() {
+    on_all_cores(wake_across_cores(10_000_000));
+}
+
+#[kernel_test(cores = 4, limit = 300)]
+fn a_hundred_thousand_tasks_spawned_by_all_cores_at_once_run_once_each() {
+    on_all_cores(spawn_from_all_cores(100_000));
+}
+
+#[kernel_test(cores = 4, limit = 7200, long = true)]
+fn ten_million_tasks_spawned_by_all_cores_at_once_run_once_each() {
+    on_all_cores(spawn_from_all_cores(10_000_000));
+}
