@@ -170,6 +170,8 @@ pub struct Stats {
     pub injected: usize,
     /// Tasks that live.
     pub live: u64,
+    /// How long ago it was built.
+    pub age: Duration,
 }
 
 /// What a task does.
@@ -259,6 +261,7 @@ impl Shared {
             cores,
             injected: self.injected(),
             live: self.live(),
+            age: Duration::from_nanos(self.clock.now() - self.born),
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(super) injectors: [Injector<Header>; LEVELS],
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
+    /// When it was built, by that clock.
+    pub(crate) born: u64,
     /// One for each core, and a last one that no core serves: home of what is spawned from outside.
     workers: Box<[Worker]>,
     /// Held while the outside part of the list of tasks is changed.
@@ -74,10 +76,12 @@ impl Shared {
             let own = policy.filter(|_| index < count).map(|make| make(index));
             Worker::new(shared, index, how, own)
         };
+        let clock = Clock::new(config.virtual_clock);
         memory.write(Self {
             injectors: core::array::from_fn(|_| Injector::new()),
             idle: Idle::new(),
-            clock: Clock::new(config.virtual_clock),
+            born: clock.now(),
+            clock,
             workers: (0..=count).map(worker).collect(),
             outside: Lock::new(()),
             references: AtomicUsize::new(count + 1),
