@@ -1,9 +1,20 @@
 //! What works, shown: runs by itself when nobody sits at the terminal.
 
 use crate::{Machine, cores, mem, println, shell};
-use alloc::{boxed::Box, vec::Vec};
-use executor::time::{Duration, Instant, sleep};
-use hal::{cores::this_core, power, probe};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::{
+    future::pending,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+use executor::{
+    stats,
+    task::{on_exit, spawn, yield_now},
+    time::{Duration, Instant, sleep, sleep_until},
+};
+use hal::{
+    cores::{MAX_CORES, online, this_core},
+    power, probe,
+};
 
 /// Shows everything, then switches off.
 pub async fn run(machine: &Machine) -> ! {
@@ -12,6 +23,12 @@ pub async fn run(machine: &Machine) -> ! {
     shell::execute(machine, "cores").await;
     println!("--- a timer on each of them: asked for 10 ms, slept");
     timers().await;
+    println!("--- 1000 tasks, all spawned by one core");
+    stealing().await;
+    println!("--- 100 tasks asleep at once, for 1 to 10 ms");
+    sleeping().await;
+    println!("--- a task that waits for ever, cancelled");
+    cancelling().await;
     println!("--- the heap, from all of them at once");
     heap().await;
     println!("--- memory protection");
@@ -31,6 +48,68 @@ async fn timers() {
         assert!(slept >= Duration::from_millis(10), "woken too early");
     };
     cores::on_each("sleeper", sleeper).await;
+}
+
+async fn stealing() {
+    let before = stats::stats().total;
+    let work = || {
+        spawn(async {
+            for _ in 0..100 {
+                hal::pause();
+            }
+            this_core()
+        })
+    };
+    let tasks: Vec<_> = (0..1000).map(|_| work()).collect();
+    let mut ran = [0; MAX_CORES];
+    for task in tasks {
+        ran[task.await.expect("nobody cancels it")] += 1;
+    }
+    for core in online().iter() {
+        println!("  core {core} ran {}", ran[core]);
+    }
+    let after = stats::stats().total;
+    let (stolen, steals) = (after.stolen - before.stolen, after.steals - before.steals);
+    let overflows = after.overflows - before.overflows;
+    println!(
+        "  {stolen} were stolen, in {steals} steals; {overflows} found its queue full and went to all"
+    );
+    assert_eq!(ran.iter().sum::<usize>(), 1000);
+}
+
+async fn sleeping() {
+    let begin = Instant::now();
+    let sleeper = |number: u64| {
+        spawn(async move {
+            let deadline = begin + Duration::from_millis(1 + number % 10);
+            sleep_until(deadline).await;
+            Instant::now() >= deadline
+        })
+    };
+    let tasks: Vec<_> = (0..100).map(sleeper).collect();
+    for task in tasks {
+        assert!(task.await.expect("nobody cancels it"), "woken too early");
+    }
+    let micros = begin.elapsed().as_micros();
+    println!("  all woke, none too early; the last after {micros} us");
+}
+
+async fn cancelling() {
+    let begun = Arc::new(AtomicBool::new(false));
+    let has_begun = begun.clone();
+    let waiting = spawn(async move {
+        on_exit(async { println!("  its finalizer runs") });
+        begun.store(true, Relaxed);
+        pending::<()>().await;
+    });
+    // Cancelled before that, it would not run at all.
+    while !has_begun.load(Relaxed) {
+        yield_now().await;
+    }
+    waiting.cancel();
+    let outcome = waiting.await;
+    assert!(outcome.is_err_and(|error| error.is_cancelled()));
+    println!("  and whoever joined it hears that it was cancelled");
 }
 
 async fn heap() {

@@ -1,6 +1,13 @@
 //! The shell on the serial line: a few commands to look at the machine.
+//!
+//! | | |
+//! |---|---|
+//! | `line` | reading a line |
+//! | `tasks`, `top` | the commands about the executor |
 
 mod line;
+mod tasks;
+mod top;
 
 use crate::{Machine, console, cores, mem, print, println, upcalls};
 use alloc::boxed::Box;
@@ -37,6 +44,30 @@ const COMMANDS: &[Command] = &[
         help: "each core: interrupts of its timer, from other cores and from devices; a hello",
         takes_argument: false,
         run: Run::Async(|machine, _| Box::pin(cores(machine))),
+    },
+    Command {
+        name: "tasks",
+        help: "every task: what it does, where, since when, and what it waits for",
+        takes_argument: false,
+        run: Run::Now(|_, _| tasks::tasks()),
+    },
+    Command {
+        name: "top",
+        help: "the tasks that run most, every second, until a key is pressed",
+        takes_argument: false,
+        run: Run::Async(|_, _| Box::pin(top::top())),
+    },
+    Command {
+        name: "stats",
+        help: "what each core has done: polls, steals, kicks, sleep",
+        takes_argument: false,
+        run: Run::Now(|_, _| tasks::stats()),
+    },
+    Command {
+        name: "spawn",
+        help: "spawn <n>: so many tasks that yield and sleep; where they ended, and when",
+        takes_argument: true,
+        run: Run::Async(|_, argument| Box::pin(tasks::spawn(argument))),
     },
     Command {
         name: "mem",

@@ -1,0 +1,151 @@
+//! What the executor does: `tasks`, `stats`, `spawn`.
+
+use crate::println;
+use alloc::{format, string::String, vec::Vec};
+use executor::{
+    stats::{self, Activity, CoreStats, TaskInfo},
+    task::{Builder, yield_now},
+    time::{Duration, Instant, sleep},
+};
+use hal::cores::{MAX_CORES, this_core};
+
+/// Rows of a table, at most.
+const MOST_ROWS: usize = 40;
+/// Tasks that `spawn` makes, at most: all fit into 64 MiB.
+const MOST_TASKS: usize = 100_000;
+
+/// Every task, the oldest first.
+pub(super) fn tasks() {
+    let mut tasks = stats::tasks();
+    tasks.sort_unstable_by_key(|task| core::cmp::Reverse(task.age));
+    println!(
+        "  {:<12} {:<10} {:<8} {:<8} {:<8} {:>8} {:>8} {:>8}  waits for",
+        "id", "name", "state", "core", "priority", "age", "polls", "running"
+    );
+    for task in tasks.iter().take(MOST_ROWS) {
+        println!(
+            "  {:<12} {:<10} {:<8} {:<8} {:<8} {:>8} {:>8} {:>8}  {}",
+            format!("{}", task.id),
+            name(task),
+            state(task),
+            core(task),
+            format!("{:?}", task.priority),
+            task.age.map_or(String::new(), span),
+            task.polls,
+            span(task.running),
+            task.waits_for
+        );
+    }
+    if tasks.len() > MOST_ROWS {
+        println!("  and {} more", tasks.len() - MOST_ROWS);
+    }
+}
+
+pub(super) fn name(task: &TaskInfo) -> &str {
+    task.name.as_deref().unwrap_or("-")
+}
+
+pub(super) fn state(task: &TaskInfo) -> &'static str {
+    match task.activity {
+        _ if task.is_cancelled => "ending",
+        Activity::Running => "running",
+        Activity::Runnable => "runnable",
+        Activity::Waiting => "waiting",
+        Activity::Finished => "finished",
+    }
+}
+
+/// The core that polled it last, or the one it is bound to.
+pub(super) fn core(task: &TaskInfo) -> String {
+    match (task.pinned, task.core) {
+        (Some(core), _) => format!("{core} pinned"),
+        (None, Some(core)) => format!("{core}"),
+        (None, None) => String::from("-"),
+    }
+}
+
+/// A duration in few characters.
+pub(super) fn span(duration: Duration) -> String {
+    let micros = duration.as_micros();
+    match micros {
+        0..10_000 => format!("{micros} us"),
+        10_000..10_000_000 => format!("{} ms", micros / 1000),
+        _ => format!("{} s", micros / 1_000_000),
+    }
+}
+
+/// So many per cent of a whole.
+pub(super) fn per_cent(part: Duration, whole: Duration) -> u128 {
+    (part.as_nanos() * 100 / whole.as_nanos().max(1)).min(100)
+}
+
+/// What each core has done, and all of them together.
+pub(super) fn stats() {
+    let stats = stats::stats();
+    println!(
+        "   core      polls    spawned  tried steals  moved  kicks  parks  idle  depth  overflow"
+    );
+    let row = |what: &str, core: &CoreStats, whole: Duration| {
+        println!(
+            "  {what:>5} {:10} {:10} {:6} {:6} {:6} {:6} {:6} {:3} % {:6} {:9}",
+            core.polls,
+            core.spawned,
+            core.steals_tried,
+            core.steals,
+            core.stolen,
+            core.kicks,
+            core.parks,
+            per_cent(core.idle, whole),
+            core.depth,
+            core.overflows
+        );
+    };
+    for (index, core) in stats.cores.iter().enumerate() {
+        row(&format!("{index}"), core, stats.age);
+    }
+    row("all", &stats.total, stats.age * stats.cores.len() as u32);
+    println!(
+        "  live tasks: {}, waiting for any core: {}; counted for {}",
+        stats.live,
+        stats.injected,
+        span(stats.age)
+    );
+}
+
+/// Spawns tasks, waits for them, and tells where they ended.
+pub(super) async fn spawn(argument: &str) {
+    let count = argument.parse().ok();
+    let Some(count) = count.filter(|count| (1..=MOST_TASKS).contains(count)) else {
+        println!("  spawn <n>: how many tasks, from 1 to {MOST_TASKS}");
+        return;
+    };
+    let (before, begin) = (stats::stats().total, Instant::now());
+    let spawn = |number| Builder::new().name("demo").spawn(demo(number));
+    let tasks: Vec<_> = (0..count).map(spawn).collect();
+    let mut ended = [0; MAX_CORES];
+    for task in tasks {
+        ended[task.await.expect("nobody cancels it")] += 1;
+    }
+    let (after, elapsed) = (stats::stats().total, begin.elapsed());
+    for core in hal::cores::online().iter() {
+        println!("  core {core}: {} tasks ended here", ended[core]);
+    }
+    println!(
+        "  {count} tasks in {} us; {} were stolen, in {} steals",
+        elapsed.as_micros(),
+        after.stolen - before.stolen,
+        after.steals - before.steals
+    );
+}
+
+/// Yields, works and sleeps a little; the core that it ended on.
+async fn demo(number: usize) -> usize {
+    for _ in 0..3 {
+        yield_now().await;
+    }
+    for _ in 0..100 {
+        hal::pause();
+    }
+    sleep(Duration::from_micros((number % 1000) as u64)).await;
+    this_core()
+}
