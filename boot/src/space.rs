@@ -60,6 +60,12 @@ pub fn image() -> (u64, u64) {
     (start as u64, layout::page_up(end as u64))
 }
 
+/// The table of names of an image that was not packed: magic ("SYMBOLS1"),
+/// length, and no name. The packer puts the real one in its place.
+#[used]
+#[unsafe(link_section = ".symbols")]
+static NO_SYMBOLS: (u64, u32, u32) = (0x5359_4d42_4f4c_5331, 16, 0);
+
 /// Where the symbol table ends, which grew when the image was packed.
 fn symbols_end() -> usize {
     let header = symbol!(__symbols) as *const u32;

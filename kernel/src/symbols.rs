@@ -5,14 +5,6 @@
 use core::{fmt, slice};
 use hal::layout;
 
-/// "SYMBOLS1".
-const MAGIC: u64 = 0x5359_4d42_4f4c_5331;
-
-/// What an image that was not packed has.
-#[used]
-#[unsafe(link_section = ".symbols")]
-static HEADER: (u64, u32, u32) = (MAGIC, 16, 0);
-
 unsafe extern "C" {
     static __symbols: u8;
     static __image_start: u8;
