@@ -53,6 +53,15 @@ for arch in $$arches; do \
 done
 endef
 
+# $(call blink,PROFILE): the same for the image without heap and runtime; on its own, because
+# built together with others it would get the features that those ask of its crates.
+define blink
+for arch in $$arches; do \
+	tools/image-cargo build --arch $$arch -p spindle-blink --profile $(1) && \
+	tools/image-cargo pack --arch $$arch $(1) blink || exit; \
+done
+endef
+
 help:
 	echo "Spindle. The commands:"
 	sed -n 's/^\([a-z-]*\):.*## *\(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -69,11 +78,11 @@ run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..."]; with no terminal, 
 	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
-	$(all_boards); $(ready); $(call images,image,spindle); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(ready); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-long: tool ## the same with the big counts and the rare ways to boot
-	$(all_boards); $(call ready,iso gdb); $(call images,image,spindle); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,iso gdb); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test --long $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-host: tool ## only the tests that need no board [TEST=filter]
@@ -84,7 +93,7 @@ loom: ## models of the lock-free protocols, with their seeded bugs
 	$(host) exec tools/loom
 
 bench: tool ## instruction counts, the same on every run [BOARD=pc CORES=n FILTER=name]
-	$(one_board); $(ready); $(call images,release,bench); \
+	$(one_board); $(ready); $(call images,release,bench); $(call blink,release); \
 	$(qemu) bench --board "$$BOARD" $(cores) $(filter) --images target/images
 
 gdb: tool ## boot under a debugger that knows the cores [BOARD=pc CORES=n]
@@ -98,7 +107,7 @@ check: ## formatting and clippy, for the host and both instruction sets
 	$(host) . target/setup/check.env; cargo clippy -q -p spindle-qemu --all-targets -- -D warnings
 	for arch in x86_64 aarch64; do for features in '' '--features kernel-test'; do \
 		tools/image-cargo clippy --arch $$arch -p spindle-kernel --profile image $$features -- -D warnings || exit; \
-	done; done
+	done; tools/image-cargo clippy --arch $$arch -p spindle-blink --profile image -- -D warnings || exit; done
 	echo "check: formatting and clippy found nothing, on the host and both instruction sets"
 
 doc: ## the documentation of every crate, under target/

@@ -7,8 +7,9 @@ use crate::guest::{Event, Guest};
 use crate::lines::Lines;
 use crate::machine::{Clock, Machine};
 use crate::options::Options;
-use crate::problem::{Result, stop};
+use crate::problem::{Problem, Result, stop};
 use crate::protocol::{self, Record};
+use crate::symbols;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,9 @@ pub fn bench(options: &Options) -> Result<u8> {
         }
         return Ok(1);
     }
+    first
+        .entries
+        .push(size_of_blink(&machine, &options.images()?)?);
     let all = first.entries.len();
     let shown: Vec<Entry> = first
         .entries
@@ -86,6 +90,18 @@ pub fn bench(options: &Options) -> Result<u8> {
     files::write(&path, (text + "\n").as_bytes())?;
     println!("both runs agree; written to {}", path.display());
     Ok(0)
+}
+
+/// How large the image without heap and runtime is, as it was linked.
+fn size_of_blink(machine: &Machine, images: &Path) -> Result<Entry> {
+    let path = files::with_suffix(&machine.image(images, "blink"), ".elf");
+    let size = symbols::loaded_bytes(&files::read(&path)?)
+        .map_err(|problem| Problem::at(&path, problem))?;
+    Ok(Entry {
+        name: "blink_image_bytes".into(),
+        value: size.to_string(),
+        unit: "bytes".into(),
+    })
 }
 
 /// Boots the image once and collects what it measures.

@@ -19,7 +19,10 @@ pub fn run(report: &mut Report, filter: &str) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--workspace", "--no-fail-fast"]);
     // What is off by default is tested all the same.
-    cargo.args(["--features", "spindle-executor/embassy-time,spindle-executor/trace"]);
+    cargo.args([
+        "--features",
+        "spindle-executor/embassy-time,spindle-executor/trace",
+    ]);
     if !filter.is_empty() {
         cargo.args(["--", filter]);
     }

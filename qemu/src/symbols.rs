@@ -4,8 +4,8 @@
 use crate::board::Board;
 use crate::files;
 use crate::problem::{Problem, Result, stop};
-use object::elf::{FileHeader64, SHF_EXECINSTR, STT_FUNC};
-use object::read::elf::{ElfFile64, SectionHeader};
+use object::elf::{FileHeader64, PT_LOAD, SHF_EXECINSTR, STT_FUNC};
+use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSymbol};
 use std::path::Path;
 
@@ -72,6 +72,14 @@ pub fn functions(elf: &Elf<'_>) -> Result<Vec<Function>> {
     let mut functions: Vec<Function> = found.into_iter().map(|(function, _)| function).collect();
     functions.dedup_by_key(|function| function.start);
     Ok(functions)
+}
+
+/// How many bytes of an ELF file are loaded: code, constants and data, not what is zeroed.
+pub fn loaded_bytes(bytes: &[u8]) -> Result<u64> {
+    let elf = parse(bytes)?;
+    let segments = elf.elf_program_headers().iter();
+    let loads = segments.filter(|segment| segment.p_type(LittleEndian) == PT_LOAD);
+    Ok(loads.map(|segment| segment.p_filesz(LittleEndian)).sum())
 }
 
 /// The address of the symbol called `name`.

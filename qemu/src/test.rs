@@ -1,5 +1,5 @@
-//! `test`: the host's tests, then every variant of every board, the framework's own tests and
-//! what an idle machine costs.
+//! `test`: the host's tests, then every variant of every board, the framework's own tests, the
+//! shell, the smallest image, and what an idle machine costs.
 
 use crate::board::Board;
 use crate::machine::{Machine, Tree};
@@ -78,6 +78,7 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
         report,
     );
     shell(&usual, images, &options.filter, report);
+    blink(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
     if options.long {
         long::run(&usual, images, &options.filter, report);
@@ -176,6 +177,23 @@ fn shell(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
         let (result, _) = scripted::boot(name, machine, &image, "", script);
         report.add(&result);
     }
+}
+
+/// The image without heap and runtime.
+fn blink(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let name = "an_image_without_heap_and_runtime_blinks";
+    if !name.contains(filter) {
+        return;
+    }
+    report.suite(
+        format!("blink-{}", machine.board.name()),
+        &format!("blink, {}", machine.title()),
+    );
+    report.began(name);
+    let script = include_str!("../scripts/blink.script");
+    let image = machine.image(images, "blink");
+    let (result, _) = scripted::boot(name, machine, &image, "tour", script);
+    report.add(&result);
 }
 
 fn idle_cost(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {

@@ -34,6 +34,15 @@ impl Board {
             Self::Host => "host",
         }
     }
+
+    /// Physical address of its GPIO registers, if it has pins.
+    pub fn gpio(self) -> Option<u64> {
+        match self {
+            Self::Raspi3 => Some(0x3f20_0000),
+            Self::Raspi4 => Some(0xfe20_0000),
+            Self::Pc | Self::Virt | Self::Host => None,
+        }
+    }
 }
 
 /// How interrupts reach the cores.

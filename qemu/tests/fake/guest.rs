@@ -26,6 +26,11 @@ pub fn play(events: &Events) {
         "tests" => tests(&variable("FAKE_TESTS"), events),
         "fixtures" => tests(FIXTURES, events),
         "bench" => bench(),
+        "blink" => {
+            say("this blinks: *");
+            say("that was all");
+            leave(0)
+        }
         _ => spindle(events),
     }
 }

@@ -31,10 +31,12 @@ impl Stage {
         for arch in ["x86_64", "aarch64"] {
             let images = folder.join("images").join(arch);
             std::fs::create_dir_all(&images).unwrap();
-            for image in ["spindle", "tests", "fixtures", "bench"] {
+            for image in ["spindle", "tests", "fixtures", "bench", "blink"] {
                 std::fs::write(images.join(image), "").unwrap();
             }
-            std::fs::copy(FAKE, images.join("fixtures.elf")).unwrap();
+            for elf in ["fixtures.elf", "blink.elf"] {
+                std::fs::copy(FAKE, images.join(elf)).unwrap();
+            }
         }
         Stage {
             folder,
