@@ -35,7 +35,7 @@ pub(crate) struct Extra {
 }
 
 // SAFETY: `finalizers` is touched by the core that runs the task only, one at a time by its state;
-// they are `Send`.
+// they are `Send`, or the task is local and that core always the same.
 unsafe impl Sync for Extra {}
 
 impl Extra {

@@ -4,8 +4,12 @@
 //! future: once the task's own future is gone, done or cancelled, its finalizers
 //! are polled in its place, the last registered first, each to its end. A
 //! cancellation does not touch them, and whoever joins the task waits for them.
+//!
+//! One that registers another, while it runs, still comes to its end first; then
+//! the new one is the last registered. So one must not wait for what another
+//! that it registers will do.
 
-use super::{Task, extra::Extra};
+use super::{Task, extra::Extra, waker};
 use alloc::boxed::Box;
 use core::{
     future::Future,
@@ -14,8 +18,8 @@ use core::{
 };
 use hal::unwind;
 
-/// What is left to do.
-pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What is left to do. `Send`, or of a local task.
+pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Makes the current task run `last` when it ends, whether it is done or
 /// cancelled. Finalizers run in reverse order, cannot be cancelled, and are
@@ -33,9 +37,33 @@ pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
     let task =
         Task::try_current().expect("`on_exit` is for tasks: nothing else has an end to wait for");
+    // SAFETY: it is `Send`.
+    unsafe { register(&task, Box::pin(last)) };
+}
+
+/// As [`on_exit`], for what is not `Send`: in local tasks, which end on the core
+/// that they run on.
+///
+/// # Panics
+/// Outside a local task.
+pub fn on_exit_local(last: impl Future<Output = ()> + 'static) {
+    let is_local = waker::current_header().is_some_and(|task| task.state.now().is_local());
+    assert!(
+        is_local,
+        "`on_exit_local` is for local tasks: use `on_exit`, with a future that is `Send`"
+    );
+    let task = Task::try_current().expect("just asked");
+    // SAFETY: a local task is polled, finalizers and all, and they are dropped, on its core only, as
+    // one logical thread with all that it could share them with.
+    unsafe { register(&task, Box::pin(last)) };
+}
+
+/// # Safety
+/// It is `Send`, or the task, which is the current one, is local.
+unsafe fn register(task: &Task, last: Finalizer) {
     let extra = task.header().extra_or_new();
     // SAFETY: this is the task itself, so its core runs it, and nothing else looks at them now.
-    unsafe { (*extra.finalizers.get()).push(Box::pin(last)) };
+    unsafe { (*extra.finalizers.get()).push(last) };
 }
 
 impl Extra {
@@ -61,11 +89,9 @@ impl Extra {
             // A panic in one has printed itself, on the host; the others still run.
             match unwind::catch(|| last.as_mut().poll(context)) {
                 Ok(Poll::Pending) => {
-                    // SAFETY: as above. Those it registered come first, as they are younger.
-                    unsafe {
-                        let finalizers = &mut *self.finalizers.get();
-                        finalizers.push(last);
-                    }
+                    // On top of those it registered, so that it comes to its end first.
+                    // SAFETY: as above.
+                    unsafe { (*self.finalizers.get()).push(last) };
                     return false;
                 }
                 Ok(Poll::Ready(())) | Err(_) => {

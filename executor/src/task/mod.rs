@@ -34,7 +34,7 @@ mod yielding;
 pub(crate) use spawn::{Origin, Start, expect, start};
 #[cfg(not(loom))]
 pub use {
-    finalizers::on_exit,
+    finalizers::{on_exit, on_exit_local},
     handle::TaskHandle,
     reference::{
         Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
