@@ -12,7 +12,9 @@ use crate::{
         shared::{Phase, Shared},
         worker::Worker,
     },
-    task::{self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle},
+    task::{
+        self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, local::without_locals,
+    },
 };
 use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
 use core::{
@@ -286,9 +288,9 @@ impl Runtime {
         let shared = self.shared();
         // Acquire pairs with the release below: the worker as the last one left it.
         if shared.seat.swap(true, Acquire) {
-            return self.wait_for(future);
+            return without_locals(|| self.wait_for(future));
         }
-        let result = self.serve_while(future);
+        let result = without_locals(|| self.serve_while(future));
         // Release pairs with the acquire above.
         shared.seat.store(false, Release);
         match result {

@@ -22,6 +22,8 @@ mod finalizers;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+pub(crate) mod local;
+#[cfg(not(loom))]
 mod reference;
 #[cfg(not(loom))]
 mod spawn;
@@ -36,6 +38,7 @@ pub(crate) use spawn::{Origin, Start, expect, start};
 pub use {
     finalizers::{on_exit, on_exit_local},
     handle::TaskHandle,
+    local::{LocalKey, LocalScope, NotInScope},
     reference::{
         Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
         try_current, waits_for,
