@@ -313,6 +313,7 @@ impl Runtime {
             },
             local: true,
             main: true,
+            ..Start::default()
         };
         // SAFETY: it runs on this core only, and has ended before this function returns.
         let mut main = task::expect(unsafe { task::start(Origin::Outside(shared), how, future) });

@@ -7,7 +7,7 @@ use core::{
     marker::PhantomData,
     pin::Pin,
     ptr::NonNull,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 /// A spawned task. Awaiting it gives what the task returned, or why it did not.
@@ -91,6 +91,23 @@ impl<T> TaskHandle<T> {
             return None;
         }
         Some(self.take())
+    }
+
+    /// Wakes this once when the task has ended, unless it has already, or somebody
+    /// awaits the handle: then the waker comes back.
+    pub(super) fn tell(&mut self, waker: Waker) -> Result<(), Waker> {
+        if self.progress != Progress::Idle {
+            return Err(waker);
+        }
+        let header = self.header();
+        // SAFETY: nothing is offered, so the place is the handle's and empty.
+        unsafe { header.write_joiner(waker) };
+        if !header.state.offer_joiner() {
+            // SAFETY: not offered, so it is ours.
+            return Err(unsafe { header.take_joiner() });
+        }
+        self.progress = Progress::Waiting;
+        Ok(())
     }
 
     /// The task is done.

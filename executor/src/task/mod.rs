@@ -20,6 +20,8 @@ pub(crate) mod extra;
 #[cfg(not(loom))]
 mod finalizers;
 #[cfg(not(loom))]
+mod group;
+#[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
 pub(crate) mod local;
@@ -37,6 +39,7 @@ pub(crate) use spawn::{Origin, Start, expect, start};
 #[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},
+    group::{ChildError, GroupHandle, TaskGroup, task_group},
     handle::TaskHandle,
     local::{LocalKey, LocalScope, NotInScope},
     reference::{

@@ -187,6 +187,10 @@ pub(crate) struct Start {
     pub(crate) builder: Builder,
     pub(crate) local: bool,
     pub(crate) main: bool,
+    /// Whose child it is, if not that of the task that spawns it.
+    pub(crate) parent: Option<TaskId>,
+    /// It ends before it runs.
+    pub(crate) cancelled: bool,
 }
 
 /// Starts a task. It runs by itself, on whichever core comes to it first; the
@@ -282,7 +286,7 @@ where
     let how = Start {
         builder,
         local: true,
-        main: false,
+        ..Start::default()
     };
     // SAFETY: it stays on this core, with the task that made it, and never runs at the same time.
     expect(unsafe { start(origin, how, future) })
@@ -302,6 +306,27 @@ where
     F::Output: Send + 'static,
 {
     Builder::new().core(core).spawn_local(factory)
+}
+
+/// Starts a task that has a parent, whoever spawns it.
+pub(super) fn spawn_child<F>(
+    builder: Builder,
+    parent: Option<TaskId>,
+    cancelled: bool,
+    future: F,
+) -> TaskHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let how = Start {
+        builder,
+        parent,
+        cancelled,
+        ..Start::default()
+    };
+    // SAFETY: the future and its output are `Send`.
+    expect(unsafe { start(Origin::current(), how, future) })
 }
 
 pub(crate) fn expect<T>(spawned: Result<T, SpawnError>) -> T {
@@ -349,9 +374,10 @@ pub(crate) unsafe fn start<F: Future>(
         tracked,
         main: how.main,
     };
-    let asks = tracked || builder.name.is_some() || builder.tag != 0;
+    let asks = tracked || how.parent.is_some() || builder.name.is_some() || builder.tag != 0;
     let extra = if asks {
-        let parent = waker::current_header().map(|parent| parent.id());
+        let spawner = || waker::current_header().map(|spawner| spawner.id());
+        let parent = how.parent.or_else(spawner);
         Box::into_raw(Box::new(builder.extra(parent, shared.clock.now())))
     } else {
         core::ptr::null_mut()
@@ -363,6 +389,11 @@ pub(crate) unsafe fn start<F: Future>(
         }
         return Err(SpawnError::NoMemory);
     };
+    if how.cancelled {
+        // Queued from birth, so nobody is to be told.
+        // SAFETY: just made.
+        let _ = unsafe { task.as_ref() }.state.cancel();
+    }
     // SAFETY: just made, and with two references: one is the handle's.
     let id = unsafe { enter(origin, task)? };
     // SAFETY: the handle's reference and bit are in the state from birth.

@@ -1,0 +1,322 @@
+//! Several tasks that end together: structured concurrency for `'static`
+//! children. (What borrows from its surroundings cannot be a future, because a
+//! future can be forgotten.)
+//!
+//! [`TaskGroup`] owns the children, a [`GroupHandle`] spawns more of them from
+//! anywhere, and [`task_group`] is both for one function.
+//!
+//! Beneath, `children` counts them and knows how each ended.
+
+mod children;
+
+use self::children::{ChildEnd, Group, Mapped, Phase, Slot, State, in_order};
+use super::{Builder, Task, TaskError, spawn::spawn_child, waker};
+use alloc::{sync::Arc, vec::Vec};
+use core::{
+    fmt,
+    future::{Future, poll_fn},
+    mem,
+    ops::Deref,
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    task::{Poll, Waker},
+};
+use hal::sync::Lock;
+
+/// Why a child has no output.
+#[derive(Debug)]
+pub enum ChildError<E> {
+    /// It returned this error.
+    Failed(E),
+    /// It was cancelled or panicked.
+    Task(TaskError),
+}
+
+impl<E: fmt::Display> fmt::Display for ChildError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Task(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for ChildError<E> {}
+
+/// A group of tasks that end together.
+///
+/// The first child that ends in error (returns one, panics, or is cancelled by
+/// somebody) makes the group cancel the others, and is what [`join`](Self::join)
+/// returns once all have ended. Dropping the group cancels its children too, so
+/// cancelling a task goes down through the groups it holds; their destructors
+/// and finalizers still run, but nobody waits for them.
+///
+/// ```
+/// # use executor::{Runtime, task::{ChildError, TaskGroup}};
+/// # Runtime::builder().workers(2).build().unwrap().block_on(async {
+/// let group = TaskGroup::new();
+/// for number in 0..4 {
+///     group.spawn(async move { if number < 4 { Ok(number * number) } else { Err("too large") } });
+/// }
+/// assert_eq!(group.join().await.unwrap(), [0, 1, 4, 9]);
+/// # });
+/// ```
+#[must_use = "dropping a group cancels its tasks: `join` it"]
+pub struct TaskGroup<T, E>(GroupHandle<T, E>);
+
+/// Spawns into a [`TaskGroup`], from wherever it is brought, the group's own
+/// children among that.
+pub struct GroupHandle<T, E>(Arc<Group<T, E>>);
+
+impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
+    /// A group in which the first error cancels the others. Its children's parent is the task that calls this.
+    pub fn new() -> Self {
+        Self::with(true)
+    }
+
+    /// A group in which an error leaves the others alone.
+    pub fn independent() -> Self {
+        Self::with(false)
+    }
+
+    fn with(fails_fast: bool) -> Self {
+        Self(GroupHandle(Arc::new(Group {
+            parent: waker::current_header().map(|parent| parent.id()),
+            fails_fast,
+            state: Lock::new(State::new()),
+        })))
+    }
+
+    /// To spawn from elsewhere.
+    pub fn handle(&self) -> GroupHandle<T, E> {
+        self.0.clone()
+    }
+
+    /// Waits until no child is left, and leaves their results in the group.
+    /// Nothing is lost if this is dropped half way.
+    pub async fn wait(&mut self) {
+        self.until(|state| state.live == 0).await;
+    }
+
+    /// Waits until all children have ended, and returns what they returned, in
+    /// the order in which they were spawned; or the first error there was.
+    pub async fn join(self) -> Result<Vec<T>, ChildError<E>> {
+        let (mut slots, first_error) = self.close().await;
+        if let Some(first) = first_error
+            && let Slot::Ended(_, Err(error)) = slots.swap_remove(first)
+        {
+            return Err(error);
+        }
+        Ok(in_order(slots).filter_map(Result::ok).collect())
+    }
+
+    /// Waits until all children have ended, and returns how each did, in the
+    /// order in which they were spawned.
+    pub async fn join_all(self) -> Vec<Result<T, ChildError<E>>> {
+        let (slots, _) = self.close().await;
+        in_order(slots).collect()
+    }
+
+    /// Waits until no child is left and none can be added.
+    async fn close(self) -> (Vec<Slot<T, E>>, Option<usize>) {
+        loop {
+            self.until(|state| state.live == 0).await;
+            let mut state = self.0.0.state.lock();
+            // Somebody with a handle may have added one since.
+            if state.live == 0 {
+                state.phase = Phase::Closed;
+                state.free = None;
+                return (mem::take(&mut state.slots), state.first_error);
+            }
+        }
+    }
+
+    /// Waits for what the end of children or `cancel_all` brings about.
+    async fn until(&self, is_so: impl Fn(&State<T, E>) -> bool) {
+        poll_fn(|context| self.0.0.poll_until(context, &is_so)).await;
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> Default for TaskGroup<T, E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, E> Deref for TaskGroup<T, E> {
+    type Target = GroupHandle<T, E>;
+
+    fn deref(&self) -> &GroupHandle<T, E> {
+        &self.0
+    }
+}
+
+impl<T, E> Drop for TaskGroup<T, E> {
+    fn drop(&mut self) {
+        let group = &self.0.0;
+        let waiter = {
+            let mut state = group.state.lock();
+            state.phase = Phase::Closed;
+            state.waiter.take()
+        };
+        drop(waiter);
+        group.cancel_children();
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
+    /// Starts a child; its result is kept until the group is joined. If the group was cancelled or
+    /// has ended, the child is cancelled before it begins.
+    ///
+    /// # Panics
+    /// As [`task::spawn`](super::spawn).
+    pub fn spawn(&self, future: impl Future<Output = Result<T, E>> + Send + 'static) -> Task {
+        self.spawn_with(Builder::new(), future)
+    }
+
+    /// Starts a child with a name, a priority, a core.
+    ///
+    /// # Panics
+    /// As [`task::spawn_with`](super::spawn_with).
+    pub fn spawn_with(
+        &self,
+        builder: Builder,
+        future: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Task {
+        self.start(builder, future, |result| result.map(Some))
+    }
+
+    /// Starts a child of which only an error is of interest: nothing is kept of
+    /// one that ended well. For servers, that spawn for as long as they run.
+    ///
+    /// # Panics
+    /// As [`task::spawn_with`](super::spawn_with).
+    pub fn spawn_background(
+        &self,
+        builder: Builder,
+        future: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) -> Task {
+        self.start(builder, future, |result| result.map(|()| None))
+    }
+
+    fn start<F: Future + Send + 'static>(
+        &self,
+        builder: Builder,
+        future: F,
+        map: fn(F::Output) -> Result<Option<T>, E>,
+    ) -> Task {
+        let group = &self.0;
+        // Numbered before it runs, and so before any that it spawns.
+        let (number, was_cancelled) = {
+            let mut state = group.state.lock();
+            state.count += 1;
+            (state.count, state.phase != Phase::Open)
+        };
+        let child = Mapped { future, map };
+        let handle = spawn_child(builder, group.parent, was_cancelled, child);
+        let task = handle.task();
+        let end = Arc::new(ChildEnd {
+            group: group.clone(),
+            slot: AtomicUsize::new(0),
+        });
+        let waker = Waker::from(end.clone());
+        let mut state = group.lock_with_room();
+        let phase = state.phase;
+        if phase == Phase::Closed {
+            drop(state);
+            task.cancel();
+            return task;
+        }
+        // It counts from here on. No child can have ended the group before: a child that spawns is live
+        // itself, and the group's owner is here.
+        let slot = state.insert(number, handle);
+        end.slot.store(slot, Relaxed);
+        let Slot::Live(_, handle) = &mut state.slots[slot] else {
+            unreachable!("just inserted")
+        };
+        let told = handle.tell(waker);
+        drop(state);
+        match told {
+            Err(waker) => {
+                drop(waker);
+                group.on_end(slot);
+            }
+            Ok(()) if phase == Phase::Cancelled => _ = task.cancel(),
+            Ok(()) => {}
+        }
+        task
+    }
+}
+
+impl<T, E> GroupHandle<T, E> {
+    /// Cancels all children, and those to come. The group's result is then that
+    /// a child was cancelled, unless all had ended before.
+    pub fn cancel_all(&self) {
+        let waiter = {
+            let mut state = self.0.state.lock();
+            if state.phase != Phase::Open {
+                return;
+            }
+            state.phase = Phase::Cancelled;
+            state.waiter.take()
+        };
+        self.0.cancel_children();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Whether the group was cancelled, by an error or by somebody, or has ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.state.lock().phase != Phase::Open
+    }
+
+    /// Children that have not ended.
+    pub fn live(&self) -> usize {
+        self.0.state.lock().live
+    }
+}
+
+impl<T, E> Clone for GroupHandle<T, E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// Runs a function that spawns tasks into a group, and waits until it and all
+/// of them have ended; gives what they returned, in the order in which they
+/// were spawned, or the first error.
+///
+/// After an error, or [`cancel_all`](GroupHandle::cancel_all), the function too
+/// ends at its next await. Dropping the future cancels everything in it.
+///
+/// ```
+/// # use executor::{Runtime, task::{ChildError, task_group}};
+/// # Runtime::builder().workers(2).build().unwrap().block_on(async {
+/// let lengths = task_group(async |group| {
+///     for word in ["one", "three"] {
+///         group.spawn(async move { Ok::<_, ()>(word.len()) });
+///     }
+/// });
+/// assert_eq!(lengths.await.unwrap(), [3, 5]);
+/// # });
+/// ```
+pub async fn task_group<T, E>(
+    body: impl AsyncFnOnce(GroupHandle<T, E>),
+) -> Result<Vec<T>, ChildError<E>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let group = TaskGroup::new();
+    {
+        let mut body = pin!(body(group.handle()));
+        let is_over = |state: &State<T, E>| state.phase != Phase::Open;
+        poll_fn(|context| match body.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => group.0.0.poll_until(context, is_over),
+        })
+        .await;
+    }
+    group.join().await
+}

@@ -1,0 +1,250 @@
+//! The inside of a group: its children's slots, and what happens at the end of each.
+//!
+//! Each child's join waker, [`ChildEnd`], tells the group on the core where the
+//! child ended: that takes the outcome, counts, and wakes the group's owner only
+//! for the first error and for the last end. So an end costs the same whatever
+//! the number of children, and nothing is allocated for it. The lock is held for
+//! a few instructions each time, and nothing of the user's runs under it.
+
+use super::ChildError;
+use crate::task::{TaskHandle, TaskId, waker};
+use alloc::{sync::Arc, task::Wake, vec::Vec};
+use core::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    task::{Context, Poll, Waker},
+};
+use hal::sync::{Lock, LockGuard};
+
+pub(super) struct Group<T, E> {
+    /// The task that made the group.
+    pub(super) parent: Option<TaskId>,
+    /// An error cancels the others.
+    pub(super) fails_fast: bool,
+    pub(super) state: Lock<State<T, E>>,
+}
+
+pub(super) struct State<T, E> {
+    pub(super) slots: Vec<Slot<T, E>>,
+    /// First of the free slots.
+    pub(super) free: Option<usize>,
+    /// Children so far.
+    pub(super) count: u64,
+    /// Children that have not ended.
+    pub(super) live: usize,
+    pub(super) phase: Phase,
+    /// The slot of the child that ended in error before all others.
+    pub(super) first_error: Option<usize>,
+    pub(super) waiter: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Open,
+    /// All that is or will be in it is cancelled.
+    Cancelled,
+    /// Joined or dropped: nobody asks for results.
+    Closed,
+}
+
+/// A child, by its number.
+pub(super) enum Slot<T, E> {
+    Free(Option<usize>),
+    Live(u64, TaskHandle<Result<Option<T>, E>>),
+    Ended(u64, Result<T, ChildError<E>>),
+}
+
+/// The results that are left, in the order of spawning.
+pub(super) fn in_order<T, E>(
+    slots: Vec<Slot<T, E>>,
+) -> impl Iterator<Item = Result<T, ChildError<E>>> {
+    let ended = |slot| match slot {
+        Slot::Ended(number, result) => Some((number, result)),
+        Slot::Free(_) | Slot::Live(..) => None,
+    };
+    let mut results: Vec<_> = slots.into_iter().filter_map(ended).collect();
+    // Nearly: children may spawn at the same time, and slots of background tasks are used again.
+    results.sort_by_key(|&(number, _)| number);
+    results.into_iter().map(|(_, result)| result)
+}
+
+impl<T, E> Group<T, E> {
+    /// Locks the state when it has a free slot: memory for more is allocated outside.
+    pub(super) fn lock_with_room(&self) -> LockGuard<'_, State<T, E>> {
+        loop {
+            let state = self.state.lock();
+            let capacity = state.slots.capacity();
+            if state.free.is_some() || state.slots.len() < capacity {
+                return state;
+            }
+            drop(state);
+            let mut more = Vec::with_capacity(capacity.max(4) * 2);
+            let mut state = self.state.lock();
+            if state.slots.capacity() < more.capacity() {
+                more.append(&mut state.slots);
+                mem::swap(&mut state.slots, &mut more);
+            }
+            drop(state);
+        }
+    }
+
+    /// The child in this slot has ended. Called once for each, where it ended.
+    pub(super) fn on_end(&self, slot: usize) {
+        let mut state = self.state.lock();
+        let is_closed = state.phase == Phase::Closed;
+        let ended = mem::replace(&mut state.slots[slot], Slot::Free(None));
+        let Slot::Live(number, mut handle) = ended else {
+            unreachable!("a child ends once")
+        };
+        let outcome = match handle.try_take().expect("it has ended") {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(ChildError::Failed(error)),
+            Err(error) => Err(ChildError::Task(error)),
+        };
+        let is_error = outcome.is_err();
+        let unwanted = match outcome {
+            Ok(None) => {
+                state.give_back(slot);
+                None
+            }
+            outcome if is_closed => {
+                state.give_back(slot);
+                Some(outcome)
+            }
+            outcome => {
+                let result = outcome.map(|value| value.expect("matched above"));
+                state.slots[slot] = Slot::Ended(number, result);
+                None
+            }
+        };
+        if is_error && state.first_error.is_none() {
+            state.first_error = Some(slot);
+        }
+        let fails = is_error && self.fails_fast && state.phase == Phase::Open;
+        if fails {
+            state.phase = Phase::Cancelled;
+        }
+        state.live -= 1;
+        let is_news = fails || state.live == 0;
+        let waiter = if is_news { state.waiter.take() } else { None };
+        drop(state);
+        drop((unwanted, handle));
+        if fails {
+            self.cancel_children();
+        }
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Cancels those that live now. Those that come later see the phase.
+    pub(super) fn cancel_children(&self) {
+        for slot in 0.. {
+            // One at a time, as a cancelled task may be given to a policy of the user's own.
+            let task = match self.state.lock().slots.get(slot) {
+                Some(Slot::Live(_, handle)) => handle.task(),
+                Some(_) => continue,
+                None => return,
+            };
+            task.cancel();
+        }
+    }
+
+    pub(super) fn poll_until(
+        &self,
+        context: &mut Context<'_>,
+        is_so: impl Fn(&State<T, E>) -> bool,
+    ) -> Poll<()> {
+        let is_known = |waiter: &Waker| waiter.will_wake(context.waker());
+        {
+            let state = self.state.lock();
+            if is_so(&state) {
+                return Poll::Ready(());
+            }
+            if state.waiter.as_ref().is_some_and(is_known) {
+                return Poll::Pending;
+            }
+        }
+        let mut waker = Some(waker::clone_to_wait(context.waker(), &"group"));
+        let mut state = self.state.lock();
+        let poll = if is_so(&state) {
+            Poll::Ready(())
+        } else {
+            mem::swap(&mut state.waiter, &mut waker);
+            Poll::Pending
+        };
+        // Then the waker that is not needed: it may be anybody's.
+        drop(state);
+        poll
+    }
+}
+
+impl<T, E> State<T, E> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: None,
+            count: 0,
+            live: 0,
+            phase: Phase::Open,
+            first_error: None,
+            waiter: None,
+        }
+    }
+
+    /// There is room.
+    pub(super) fn insert(
+        &mut self,
+        number: u64,
+        handle: TaskHandle<Result<Option<T>, E>>,
+    ) -> usize {
+        let child = Slot::Live(number, handle);
+        self.live += 1;
+        let Some(slot) = self.free else {
+            self.slots.push(child);
+            return self.slots.len() - 1;
+        };
+        if let Slot::Free(next) = mem::replace(&mut self.slots[slot], child) {
+            self.free = next;
+        }
+        slot
+    }
+
+    fn give_back(&mut self, slot: usize) {
+        self.slots[slot] = Slot::Free(self.free.replace(slot));
+    }
+}
+
+/// Join waker of a child.
+pub(super) struct ChildEnd<T, E> {
+    pub(super) group: Arc<Group<T, E>>,
+    /// Set before the waker is offered.
+    pub(super) slot: AtomicUsize,
+}
+
+impl<T: Send + 'static, E: Send + 'static> Wake for ChildEnd<T, E> {
+    fn wake(self: Arc<Self>) {
+        self.group.on_end(self.slot.load(Relaxed));
+    }
+}
+
+/// A future and what to make of its output. By hand: an async block that awaits
+/// a captured future has room for it twice.
+pub(super) struct Mapped<F: Future, O> {
+    pub(super) future: F,
+    pub(super) map: fn(F::Output) -> O,
+}
+
+impl<F: Future, O> Future for Mapped<F, O> {
+    type Output = O;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
+        let map = self.map;
+        // SAFETY: the future is pinned with the whole, which has no `Drop` and is `Unpin` only if it is.
+        let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
+        future.poll(context).map(map)
+    }
+}
