@@ -30,6 +30,8 @@ mod reference;
 #[cfg(not(loom))]
 mod spawn;
 #[cfg(not(loom))]
+mod supervise;
+#[cfg(not(loom))]
 pub(crate) mod waker;
 #[cfg(not(loom))]
 mod yielding;
@@ -47,5 +49,6 @@ pub use {
         try_current, waits_for,
     },
     spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
+    supervise::{GaveUp, Strategy, Supervisor},
     yielding::{YieldNow, yield_now},
 };
