@@ -3,7 +3,7 @@
 //! of one word, which the core looks at once a turn.
 
 use super::{
-    policy::{Policy, Reason, Runnable},
+    policy::Reason,
     registry::Cursor,
     shared::Phase,
     worker::{Worker, release_memory},
@@ -127,17 +127,7 @@ impl Worker {
     pub(super) fn push(&self, task: NonNull<Header>, word: Word, reason: Reason) {
         match self.policy() {
             None => self.push_back(task, word),
-            // SAFETY: a queued task that nobody else has.
-            Some(policy) => policy.push(unsafe { Runnable::new(task) }, reason),
-        }
-    }
-
-    /// A task for the user's own policy, from this core.
-    pub(super) fn push_custom(&self, task: NonNull<Header>, policy: &dyn Policy, reason: Reason) {
-        // SAFETY: a queued task that nobody else has.
-        policy.push(unsafe { Runnable::new(task) }, reason);
-        if policy.is_shared() {
-            self.shared().notify();
+            Some(policy) => _ = self.push_own(task, policy, reason),
         }
     }
 

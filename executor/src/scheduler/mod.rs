@@ -10,7 +10,7 @@
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
 //! | `fair` | turns that go out of order, so that nothing waits for ever |
-//! | `policy` | another order than work stealing |
+//! | `policy`, `own` | another order than work stealing |
 //! | `registry` | the list of all tasks |
 //!
 //! A woken task goes, by [`schedule`], to the next slot of the core that woke
@@ -25,6 +25,8 @@ pub mod fair;
 mod finish;
 #[cfg(not(loom))]
 pub(crate) mod mail;
+#[cfg(not(loom))]
+mod own;
 #[cfg(not(loom))]
 pub mod policy;
 #[cfg(not(loom))]

@@ -18,7 +18,7 @@ use hal::sync::Lock;
 pub enum Reason {
     /// It is new.
     Spawned,
-    /// A waker fired.
+    /// A waker fired, or it came from outside.
     Woken,
     /// It ran and can go on.
     Yielded,
@@ -27,8 +27,8 @@ pub enum Reason {
 /// A task that is to be polled. Dropping it ends the task as cancelled.
 pub struct Runnable(NonNull<Header>);
 
-// SAFETY: it is the only entry of a queued task, which any core may take; pinned and local tasks are
-// given to the policy of their core only.
+// SAFETY: it is the only entry of a queued task, and it gives nothing of that away. Whichever core pops
+// it polls it only if it may, see `own`.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -87,7 +87,8 @@ pub trait Policy: Send + Sync + 'static {
     /// Whether there is none.
     fn is_empty(&self) -> bool;
     /// Whether what is pushed on one core may be popped on another; a sleeping
-    /// core is then kicked. No by default.
+    /// core is then kicked, and tasks that are bound to a core do not go through
+    /// the policy. No by default.
     fn is_shared(&self) -> bool {
         false
     }

@@ -68,6 +68,10 @@ impl Worker {
 
     /// Something to run from the injector or from other cores, best level first.
     fn find(&self) -> Option<NonNull<Header>> {
+        if let Some(policy) = self.policy() {
+            // Another core may have put something there.
+            return self.pick_own(policy);
+        }
         let shared = self.shared();
         for level in (0..LEVELS).rev() {
             if let Some(task) = self.pop_injector(level) {
@@ -144,8 +148,8 @@ impl Worker {
         if injector.is_empty() {
             return None;
         }
-        if self.policy().is_some() {
-            return injector.pop();
+        if let Some(policy) = self.policy() {
+            return self.pick_own(policy);
         }
         let most = shared.share_of(injector.len());
         let (task, more) = injector.pop_into(&self.levels[level].ring, most)?;

@@ -11,7 +11,7 @@
 //! [`poll_with_care`](Worker::poll_with_care).
 
 use super::{
-    policy::{Policy, Reason, Runnable},
+    policy::{Policy, Reason},
     worker::{DEQUE, KINDS, Level, NEXT, NEXT_STREAK, PINNED, RING, Worker},
 };
 use crate::{
@@ -243,7 +243,7 @@ impl Worker {
             } else {
                 None
             };
-            let own = || policy.pop().map(Runnable::into_inner);
+            let own = || self.pick_own(policy);
             let Some(task) = fair.or_else(own).or_else(|| self.search()) else {
                 continue;
             };

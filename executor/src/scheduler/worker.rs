@@ -269,12 +269,18 @@ impl Worker {
     pub(super) fn push_back(&self, task: NonNull<Header>, word: Word) {
         let level = word.level();
         if word.is_pinned() {
-            self.mark(level, PINNED);
-            // SAFETY: the owner.
-            unsafe { (*self.levels[level].pinned.get()).push_back(task) };
+            self.push_pinned(task, level);
         } else {
             self.push_ring(task, level);
         }
+    }
+
+    /// To the back of what only this core runs.
+    #[inline]
+    pub(super) fn push_pinned(&self, task: NonNull<Header>, level: usize) {
+        self.mark(level, PINNED);
+        // SAFETY: the owner.
+        unsafe { (*self.levels[level].pinned.get()).push_back(task) };
     }
 
     #[inline]
