@@ -276,7 +276,9 @@ impl Runtime {
 
     /// Runs a future to its end, and meanwhile, if no other thread does, serves
     /// the runtime's first core. The future is a local task of that core: it
-    /// need not be `Send`, and may [`spawn_local`](task::spawn_local).
+    /// need not be `Send`, and may [`spawn_local`](task::spawn_local). The local
+    /// tasks of the first core that are left when the future has ended are
+    /// cancelled before this returns: they belong to this thread.
     ///
     /// # Panics
     /// If the future panics, and within a task: await there instead.
@@ -290,7 +292,15 @@ impl Runtime {
         if shared.seat.swap(true, Acquire) {
             return without_locals(|| self.wait_for(future));
         }
-        let result = without_locals(|| self.serve_while(future));
+        let result = without_locals(|| {
+            let result = self.serve_while(future);
+            let worker = &shared.cores()[0];
+            if worker.has_locals() {
+                let ended = self.serve_while(worker.end_locals());
+                debug_assert!(ended.is_ok());
+            }
+            result
+        });
         // Release pairs with the acquire above.
         shared.seat.store(false, Release);
         match result {

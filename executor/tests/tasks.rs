@@ -318,3 +318,37 @@ fn block_on_works_from_any_thread_at_once() {
         }
     });
 }
+
+#[test]
+fn local_tasks_end_with_the_thread_that_they_belong_to() {
+    struct Here(std::thread::ThreadId, Arc<AtomicUsize>);
+    impl Drop for Here {
+        fn drop(&mut self) {
+            assert_eq!(self.0, std::thread::current().id());
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+    let runtime = runtime(2);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for thread in 1..=3 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    let here = Rc::new(Here(std::thread::current().id(), dropped.clone()));
+                    for _ in 0..10 {
+                        let here = here.clone();
+                        task::spawn_local(async move {
+                            task::on_exit(async { sleep(Duration::from_millis(2)).await });
+                            core::future::pending::<()>().await;
+                            drop(here);
+                        })
+                        .detach();
+                    }
+                    yield_now().await;
+                });
+                assert_eq!(dropped.load(Relaxed), thread);
+            });
+        });
+    }
+    assert_eq!(runtime.stats().live, 0);
+}

@@ -109,6 +109,10 @@ impl Worker {
 
     #[inline(never)]
     fn end_removed(&self, header: &Header) {
+        let word = header.state.now();
+        if word.is_local() && !word.is_main() {
+            self.local_ended();
+        }
         let mut kept = header.state.has_handle();
         if !kept {
             // SAFETY: nobody else asks for it.

@@ -43,6 +43,9 @@ pub(crate) fn reap_later(task: NonNull<Header>) {
 
 /// Frees what interrupts have left.
 pub(crate) fn reap() {
+    if REAPER.is_empty() {
+        return;
+    }
     for task in REAPER.take_all() {
         // SAFETY: its last reference was dropped by who put it there.
         unsafe { release_memory(task) };

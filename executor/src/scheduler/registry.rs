@@ -40,7 +40,8 @@ impl Slot {
 
 /// Slots in the first segment; each further segment has as many as all before it, and these.
 const FIRST: usize = 64;
-const SEGMENTS: usize = 20;
+/// So many that ids have room for all slots.
+const SEGMENTS: usize = 19;
 
 /// One part of the list.
 pub(crate) struct Registry {

@@ -18,6 +18,7 @@ impl Worker {
     pub(super) fn search(&self) -> Option<NonNull<Header>> {
         let shared = self.shared();
         self.fairness.publish();
+        mail::reap();
         shared.idle.search();
         loop {
             if let Some(task) = self.find() {

@@ -9,7 +9,7 @@
 use super::{
     fair::Fairness,
     policy::{Policy, Reason},
-    registry::{NoMemory, Registry},
+    registry::{Cursor, NoMemory, Registry},
     shared::{Phase, Shared},
 };
 use crate::{
@@ -26,8 +26,10 @@ use crate::{
 use alloc::boxed::Box;
 use core::{
     cell::{Cell, UnsafeCell},
+    future::poll_fn,
     ptr::NonNull,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering::*},
+    task::{Poll, Waker},
 };
 use hal::{cores, preempt};
 
@@ -74,6 +76,10 @@ pub(crate) struct Worker {
     /// Nothing is special about tasks spawned here: no policy, no tracking, not shutting down.
     pub(super) is_plain: Cell<bool>,
 
+    /// Local tasks that somebody waits for to end, and who that is.
+    locals: Cell<usize>,
+    locals_ended: Cell<Option<Waker>>,
+
     // Written by the owner, read by any:
     pub(crate) counters: Padded<Counters>,
 
@@ -86,6 +92,9 @@ pub(crate) struct Worker {
     pub(crate) timers: Timers,
     /// References to this core's part of the runtime: one from the runtime, one from each task at home here.
     references: Padded<AtomicUsize>,
+
+    /// Local tasks of this core, what `block_on` runs left out.
+    local_tasks: AtomicUsize,
 
     // Never change:
     pub(crate) shared: NonNull<Shared>,
@@ -139,12 +148,15 @@ impl Worker {
             registry: Registry::new(),
             phase: Cell::new(Phase::Open),
             is_plain: Cell::new(how.is_plain),
+            locals: Cell::new(0),
+            locals_ended: Cell::new(None),
             counters: Padded(Counters::new()),
             mail: Padded(AtomicU32::new(0)),
             inbox: Padded(Inbox::new()),
             pinned_inbox: Padded(Inbox::new()),
             timers: Timers::new(),
             references: Padded(AtomicUsize::new(1)),
+            local_tasks: AtomicUsize::new(0),
             shared,
             wake_here: if how.is_default {
                 shared.as_ptr()
@@ -312,6 +324,64 @@ impl Worker {
                 None if pinned.is_some() => self.push_back(task, word),
                 None => self.push_spawned(task, word.level()),
             },
+        }
+    }
+
+    // ---- the end of local tasks; the owner ----
+
+    /// Cancels the local tasks of this core, and waits until they have ended.
+    /// What is not `Send` must not outlive the thread that plays the core, and
+    /// `block_on` may be called by another thread next.
+    pub(crate) async fn end_locals(&self) {
+        poll_fn(|context| {
+            // Those that local tasks start as they end are found by the next look.
+            let locals = self.cancel_locals();
+            self.locals.set(locals);
+            if locals == 0 {
+                return Poll::Ready(());
+            }
+            self.locals_ended.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn cancel_locals(&self) -> usize {
+        let mut count = 0;
+        for part in self.shared().parts() {
+            let mut cursor = Cursor::default();
+            while let Some(task) = part.registry.next(&mut cursor) {
+                let word = task.header().state.now();
+                if word.is_local() && !word.is_main() && word.pinned_to() == Some(self.index) {
+                    task.cancel();
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// Whether there are local tasks.
+    pub(crate) fn has_locals(&self) -> bool {
+        // Relaxed: this thread started them, or ran them, or they have not begun.
+        self.local_tasks.load(Relaxed) != 0
+    }
+
+    /// A local task was made for this core. Any core.
+    pub(crate) fn local_begins(&self) {
+        self.local_tasks.fetch_add(1, Relaxed);
+    }
+
+    /// A local task has ended.
+    #[cold]
+    pub(super) fn local_ended(&self) {
+        self.local_tasks.fetch_sub(1, Relaxed);
+        let left = self.locals.get().saturating_sub(1);
+        self.locals.set(left);
+        if left == 0
+            && let Some(waker) = self.locals_ended.take()
+        {
+            waker.wake();
         }
     }
 

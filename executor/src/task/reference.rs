@@ -12,7 +12,8 @@ use hal::unwind;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
-const INDEX_BITS: u32 = 26;
+/// What is left of 32 bits when 64 cores and the outside are told apart.
+const INDEX_BITS: u32 = 25;
 
 impl TaskId {
     /// No task.

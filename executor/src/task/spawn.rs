@@ -394,6 +394,9 @@ pub(crate) unsafe fn start<F: Future>(
         // SAFETY: just made.
         let _ = unsafe { task.as_ref() }.state.cancel();
     }
+    if let (true, false, Some(core)) = (how.local, how.main, place.core) {
+        shared.cores()[usize::from(core)].local_begins();
+    }
     // SAFETY: just made, and with two references: one is the handle's.
     let id = unsafe { enter(origin, task)? };
     // SAFETY: the handle's reference and bit are in the state from birth.
@@ -423,7 +426,7 @@ unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, Spa
             let outside = shared.outside.lock();
             // SAFETY: a new task, and the holder of the lock.
             let id = unsafe { shared.outsider().adopt(task).map_err(|_| discard(task))? };
-            if shared.is_cancelling() {
+            if shared.is_cancelling() && !header.state.now().is_main() {
                 let _ = header.state.cancel();
             }
             drop(outside);
