@@ -31,6 +31,25 @@ impl<T> Slot<T> {
             unraced: loom::cell::UnsafeCell::new(()),
         }
     }
+
+    #[inline]
+    fn put(&self, item: NonNull<T>) {
+        #[cfg(loom)]
+        self.unraced.with_mut(|_| ());
+        self.item.store(item.as_ptr(), Relaxed);
+    }
+
+    #[inline]
+    fn get(&self) -> NonNull<T> {
+        #[cfg(loom)]
+        self.unraced.with(|_| ());
+        let item = self.item.load(Relaxed);
+        if cfg!(any(loom, debug_assertions)) {
+            assert!(!item.is_null(), "a slot was claimed that was never filled");
+        }
+        // SAFETY: only what was put in is claimed, and that is never null.
+        unsafe { NonNull::new_unchecked(item) }
+    }
 }
 
 /// Items that are out of the queue, in slots that are not yet free.
@@ -84,24 +103,18 @@ impl<T> Slots<T> {
     /// Fills a slot. Whoever read it last is done.
     #[inline]
     pub(super) fn put(&self, position: u32, item: NonNull<T>) {
-        let slot = self.slot(position);
-        #[cfg(loom)]
-        slot.unraced.with_mut(|_| ());
-        slot.item.store(item.as_ptr(), Relaxed);
+        self.slot(position).put(item);
     }
 
     /// What is in a slot that the caller has claimed.
     #[inline]
     pub(super) fn get(&self, position: u32) -> NonNull<T> {
-        let slot = self.slot(position);
-        #[cfg(loom)]
-        slot.unraced.with(|_| ());
-        let item = slot.item.load(Relaxed);
-        if cfg!(any(loom, debug_assertions)) {
-            assert!(!item.is_null(), "a slot was claimed that was never filled");
-        }
-        // SAFETY: only what was put in is claimed, and that is never null.
-        unsafe { NonNull::new_unchecked(item) }
+        self.slot(position).get()
+    }
+
+    /// The slots from this position on, up to the end of the array.
+    fn from(&self, position: u32) -> &[Slot<T>] {
+        &self.slots[(position & self.mask) as usize..]
     }
 
     /// What was claimed, oldest first.
@@ -114,8 +127,18 @@ impl<T> Slots<T> {
     /// from `to` on with the others.
     pub(super) fn move_claimed(&self, claimed: &Claimed, dest: &Self, to: u32) -> NonNull<T> {
         let oldest = self.get(claimed.first);
-        for (offset, item) in (0..).zip(self.claimed(claimed).skip(1)) {
-            dest.put(to.wrapping_add(offset), item);
+        let (mut from, mut to) = (claimed.first.wrapping_add(1), to);
+        // In runs up to where one of the arrays ends, of which there are at most three.
+        while from != claimed.end() {
+            let left = claimed.end().wrapping_sub(from) as usize;
+            let run = self.from(from).iter().zip(dest.from(to)).take(left);
+            let mut count = 0;
+            for (slot, into) in run {
+                into.put(slot.get());
+                count += 1;
+            }
+            from = from.wrapping_add(count);
+            to = to.wrapping_add(count);
         }
         oldest
     }

@@ -6,6 +6,7 @@ use core::{
     cell::Cell,
     future::Future,
     hint::black_box,
+    pin::pin,
     ptr::NonNull,
     task::{Context, Poll, Waker},
 };
@@ -13,6 +14,7 @@ use executor::{
     Runtime,
     queue::Deque,
     task::{self, spawn, yield_now},
+    time::{Duration, Sleep, sleep},
 };
 use kernel::mem;
 
@@ -39,8 +41,14 @@ pub fn run() {
         run_task(&runtime, yields(1000, 100))
     });
     measure("wake_to_poll", 2000, || run_task(&runtime, ping_pong()));
+    measure("spawn_batch_of_100", 100, || {
+        run_task(&runtime, spawn_batches(1))
+    });
+    measure("cancel_parked", 1000, || run_task(&runtime, cancels(1000)));
     steal();
     memory(&runtime);
+    drop(runtime);
+    timers();
 }
 
 /// The same futures, polled by hand in a loop: what they cost without any executor.
@@ -83,6 +91,28 @@ async fn spawn_run_join(count: u64) {
     for number in 0..count {
         let output = spawn(async move { black_box(number) }).await;
         assert!(output.is_ok_and(|output| output == number));
+    }
+}
+
+/// A hundred at a time, and then all of them joined.
+async fn spawn_batches(count: usize) {
+    for _ in 0..count {
+        let handles: Vec<_> = (0..100)
+            .map(|number| spawn(async move { number }))
+            .collect();
+        for handle in handles {
+            let _ = handle.await;
+        }
+    }
+}
+
+/// Spawned, polled once, cancelled, joined.
+async fn cancels(count: usize) {
+    for _ in 0..count {
+        let handle = spawn(core::future::pending::<()>());
+        yield_now().await;
+        handle.cancel();
+        assert!(handle.await.is_err());
     }
 }
 
@@ -146,14 +176,18 @@ impl Future for Player {
     }
 }
 
-/// Half a full queue, at once.
+/// One task, and half a full queue at once.
 fn steal() {
-    let from = Deque::<u64>::new(256);
-    let to = Deque::<u64>::new(256);
+    let (from, to) = (Deque::<u64>::new(256), Deque::<u64>::new(256));
     let mut item = 0u64;
     for _ in 0..256 {
         assert!(from.push(NonNull::from(&mut item)).is_ok());
     }
+    measure("steal_one", 1, || {
+        let (_, moved) = from.steal_into(&to, 1).expect("nobody else steals");
+        assert_eq!(moved, 1);
+    });
+    assert!(from.push(NonNull::from(&mut item)).is_ok());
     measure("steal_half_per_task", 128, || {
         let (_, moved) = from
             .steal_into(&to, usize::MAX)
@@ -162,30 +196,65 @@ fn steal() {
     });
 }
 
-/// What an idle task with a future of 64 bytes takes.
-fn memory(runtime: &Runtime) {
-    const COUNT: usize = 10_000;
-    let before = mem::heap().stats().live_bytes();
-    let state = Arc::new(());
-    let handles: Vec<_> = (0..COUNT)
-        .map(|_| {
-            runtime.spawn(async move {
-                let state = black_box([1u64; 6]);
-                core::future::pending::<()>().await;
-                black_box(state);
-            })
-        })
-        .collect();
-    drop(state);
-    runtime.block_on(async { task::yield_now().await });
-    let list = handles.capacity() * size_of_val(&handles[0]);
-    let after = mem::heap().stats().live_bytes();
-    report(
-        "bytes_per_idle_task",
-        (after - before - list) / COUNT,
-        "bytes",
-    );
-    for handle in &handles {
-        handle.cancel();
+/// A future of exactly 64 bytes that never ends.
+struct Idle([u64; 8]);
+
+impl Future for Idle {
+    type Output = ();
+
+    fn poll(self: core::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        black_box(&self.0);
+        Poll::Pending
     }
 }
+
+/// What an idle task with a future of 64 bytes takes: its own allocation, and
+/// the same with its place in the list of tasks, which grows by doubling.
+fn memory(runtime: &Runtime) {
+    const COUNT: usize = 10_000;
+    for name in ["bytes_per_idle_task_and_list", "bytes_per_idle_task"] {
+        let mut tasks = Vec::with_capacity(COUNT);
+        let before = mem::heap().stats().live_bytes();
+        tasks.extend((0..COUNT).map(|_| runtime.spawn(Idle([1; 8]))));
+        runtime.block_on(task::yield_now());
+        let after = mem::heap().stats().live_bytes();
+        report(name, (after - before) / COUNT, "bytes");
+        // The list keeps its size.
+        runtime.block_on(async {
+            for task in tasks {
+                task.cancel();
+                let _ = task.await;
+            }
+        });
+    }
+}
+
+/// Timers, with ten thousand others outstanding. On a virtual clock, so that
+/// nothing waits for the hardware's.
+fn timers() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let runtime = Runtime::builder().workers(1).virtual_clock().build();
+    let runtime = runtime.expect("one core is there");
+    runtime.block_on(async {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = |sleep: &mut BoxedSleep| sleep.as_mut().poll(&mut context).is_pending();
+        let mut others: Vec<BoxedSleep> = (0..10_000)
+            .map(|number| Box::pin(sleep(HOUR + Duration::from_millis(number))))
+            .collect();
+        assert!(others.iter_mut().all(&mut poll));
+        measure("timer_insert_cancel", 1000, || {
+            for number in 0..1000 {
+                let mut sleep = pin!(sleep(HOUR + Duration::from_micros(number)));
+                assert!(sleep.as_mut().poll(&mut context).is_pending());
+            }
+        });
+        let begin = hal::clock::cycles();
+        for number in 1..=1000 {
+            sleep(Duration::from_nanos(number)).await;
+        }
+        let cycles = hal::clock::cycles() - begin;
+        report("timer_insert_fire_poll", cycles / 1000, "instructions");
+    });
+}
+
+type BoxedSleep = core::pin::Pin<Box<Sleep>>;
