@@ -7,11 +7,15 @@ use executor::{
 };
 use std::{
     cell::Cell,
+    future::{Future, pending},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     rc::Rc,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::*},
     },
+    task::{Context, RawWaker, RawWakerVTable, Wake, Waker},
 };
 
 fn runtime(cores: usize) -> Runtime {
@@ -172,6 +176,39 @@ fn finalizers_wait_also_in_a_task_that_was_woken_or_cancelled_while_it_ran() {
             assert_eq!(handle.await.is_err(), cancel);
         }
     });
+}
+
+/// A waker whose clone panics, after the one before it was withdrawn.
+#[test]
+fn a_handle_outlives_a_waker_that_panics() {
+    fn raw(_: *const ()) -> RawWaker {
+        panic!("no more of me")
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(raw, |_| {}, |_| {}, |_| {});
+    // SAFETY: the functions do nothing.
+    let panics = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+    let count = Arc::new(());
+    struct Counted(#[allow(dead_code, reason = "counts")] Arc<()>);
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {}
+    }
+    let counts = Waker::from(Arc::new(Counted(count.clone())));
+    let runtime = runtime(1);
+    let mut handle = runtime.spawn(pending::<()>());
+    assert!(
+        pin!(&mut handle)
+            .poll(&mut Context::from_waker(&counts))
+            .is_pending()
+    );
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        pin!(&mut handle)
+            .poll(&mut Context::from_waker(&panics))
+            .is_pending()
+    }));
+    assert!(polled.is_err());
+    drop(handle);
+    drop(counts);
+    assert_eq!(Arc::strong_count(&count), 1);
 }
 
 #[test]

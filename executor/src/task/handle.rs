@@ -141,19 +141,21 @@ impl<T> Future for TaskHandle<T> {
         if this.is_finished() {
             return Poll::Ready(this.take());
         }
-        let header = this.header();
         if this.progress == Progress::Waiting {
             // SAFETY: offered, so it is there; whoever ends the task only reads it out.
-            let same = unsafe { header.joiner() }.will_wake(context.waker());
+            let same = unsafe { this.header().joiner() }.will_wake(context.waker());
             if same {
                 return Poll::Pending;
             }
-            if !header.state.withdraw_joiner() {
+            if !this.header().state.withdraw_joiner() {
                 return Poll::Ready(this.take());
             }
+            // Before code of others runs, which may panic: it is taken once.
+            this.progress = Progress::Idle;
             // SAFETY: withdrawn, so it is ours.
-            drop(unsafe { header.take_joiner() });
+            drop(unsafe { this.header().take_joiner() });
         }
+        let header = this.header();
         // SAFETY: nothing is offered, so the place is the handle's and empty.
         unsafe { header.write_joiner(waker::clone_to_wait(context.waker(), &"join")) };
         if !header.state.offer_joiner() {
