@@ -3,6 +3,8 @@
 //! runs them, and then again with each seeded bug, which some model must find.
 #![cfg(loom)]
 
+#[path = "loom/idle.rs"]
+mod idle;
 #[path = "loom/inbox.rs"]
 mod inbox;
 #[path = "loom/items.rs"]

@@ -65,7 +65,7 @@ macro_rules! ordering {
         if cfg!(seeded = $bug) { Relaxed } else { $order }
     };
 }
-use ordering;
+pub(crate) use ordering;
 
 /// Two counters in one word, to be compared and exchanged together.
 #[inline]

@@ -10,9 +10,11 @@
 //!
 //! While a core searches, nobody else is kicked: it will find the work. If it
 //! finds other work first it kicks the next ([`Idle::found`]); if it finds none
-//! it looks again after it announced.
+//! it looks again after it announced. So whoever makes the count of searchers 0
+//! has a full fence after that, and then looks at every queue or kicks somebody:
+//! who relied on the count had a fence before it looked, and one of them sees the other.
 
-use crate::queue::Padded;
+use crate::queue::{Padded, ordering};
 use hal::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*, fence};
 
 /// Sleepers and searchers of a runtime.
@@ -54,13 +56,10 @@ impl Idle {
             if sleepers == 0 {
                 return None;
             }
-            // One searcher is enough: it kicks the next when it finds something.
-            if self
-                .searching
-                .0
-                .compare_exchange(0, 1, Relaxed, Relaxed)
-                .is_err()
-            {
+            // One searcher is enough: it kicks the next when it finds something. Counted before
+            // the claim, whose order makes it so for all.
+            let counted = self.searching.0.compare_exchange(0, 1, Relaxed, Relaxed);
+            if counted.is_err() {
                 return None;
             }
             let mut left = sleepers;
@@ -107,7 +106,11 @@ impl Idle {
 
     /// Clears the core's bit; true: it was set, so it is ours to wake.
     fn claim(&self, core: usize) -> bool {
-        self.sleepers.0.fetch_and(!(1 << core), AcqRel) & (1 << core) != 0
+        // Acquire pairs with the release in `announce`: which core of the machine it is. And a core
+        // that finds its bit cleared acquires what whoever cleared it released: that it is counted as
+        // searching, before it takes itself off that count, and the work.
+        let order = ordering!(AcqRel unless seeded = "idle_claim_relaxed");
+        self.sleepers.0.fetch_and(!(1 << core), order) & (1 << core) != 0
     }
 
     /// This core has run out of work and begins to look at others.
@@ -116,31 +119,59 @@ impl Idle {
         self.searching.0.fetch_add(1, Relaxed);
     }
 
-    /// A searching core has found work. True: it was the last that searched, so
-    /// it must notify: others may have kicked nobody because of it.
+    /// A searching core has found work. If it was the last that searched, others
+    /// may have kicked nobody because of it, so if `is_more` finds that there is
+    /// more in any queue: which core to kick, if any.
     #[must_use]
     #[inline]
-    pub fn found(&self) -> bool {
-        self.searching.0.fetch_sub(1, Relaxed) == 1
+    pub fn found(&self, is_more: impl FnOnce() -> bool) -> Option<usize> {
+        // Release pairs with the fence after the last one's step to 0, here or in `announce`: it sees
+        // what this one has moved to its own queues.
+        let order = ordering!(Release unless seeded = "idle_found_relaxed");
+        if self.searching.0.fetch_sub(1, order) != 1 {
+            return None;
+        }
+        // Pairs with the fences in the notifiers: they see that nobody searches, or this sees their
+        // work; and with that in `announce`: this sees the sleeper, or that sees what this has moved.
+        if !cfg!(seeded = "idle_found_without_fence") {
+            fence(SeqCst);
+        }
+        if self.sleepers.0.load(Relaxed) == 0 || !is_more() || cfg!(seeded = "idle_found_is_all") {
+            return None;
+        }
+        self.claim_any()
     }
 
-    /// A searching core has found nothing and is about to sleep. The caller must
-    /// look at every queue once more before it does.
-    pub fn announce(&self, core: usize) {
-        self.sleepers.0.fetch_or(1 << core, AcqRel);
+    /// A searching core has found nothing and is about to sleep, unless `is_work`
+    /// finds something in any queue. True: it may sleep. In any case it is to
+    /// [retract](Self::retract) afterwards.
+    #[must_use]
+    pub fn announce(&self, core: usize, is_work: impl FnOnce() -> bool) -> bool {
+        // Release pairs with the acquire in `claim`.
+        let order = ordering!(Release unless seeded = "idle_announce_relaxed");
+        self.sleepers.0.fetch_or(1 << core, order);
         self.searching.0.fetch_sub(1, Relaxed);
-        // Pairs with the fences in the notifiers: they see this core asleep, or it sees their work.
+        // Pairs with the fences in the notifiers and in `found`: they see this core asleep and not
+        // searching, or it sees their work.
         if !cfg!(seeded = "idle_announce_without_fence") {
             fence(SeqCst);
         }
+        cfg!(seeded = "idle_announce_without_look") || !is_work()
     }
 
     /// The core does not sleep, or no longer. It is searching from here on,
     /// whether it was kicked or goes by itself.
     pub fn retract(&self, core: usize) {
-        if self.claim(core) {
+        // Who kicked it has counted it.
+        if self.claim(core) && !cfg!(seeded = "idle_retract_is_not_counted") {
             self.searching.0.fetch_add(1, Relaxed);
         }
+    }
+
+    /// How many cores search now, or were kicked to do so. For models.
+    #[cfg(loom)]
+    pub fn searchers(&self) -> usize {
+        self.searching.0.load(Relaxed)
     }
 
     /// Cores that sleep now.

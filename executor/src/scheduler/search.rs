@@ -22,10 +22,7 @@ impl Worker {
         shared.idle.search();
         loop {
             if let Some(task) = self.find() {
-                // Others may have relied on us to find theirs.
-                if shared.idle.found() {
-                    shared.notify_if_any(self);
-                }
+                shared.found(self);
                 return Some(task);
             }
             if !self.has_mail() {
@@ -33,9 +30,7 @@ impl Worker {
             }
             if self.has_mail() {
                 // The loop opens it; what comes out of it is for us.
-                if shared.idle.found() {
-                    shared.notify_if_any(self);
-                }
+                shared.found(self);
                 return None;
             }
         }
@@ -48,11 +43,9 @@ impl Worker {
         let counters = &self.counters.0;
         trace::event(trace::Kind::Park, || TaskId::NONE);
         let masked = hal::irq::mask();
-        shared.idle.announce(self.index);
-        // The last look, after the fence in `announce`, with interrupts masked: what comes later
-        // interrupts the sleep.
-        let nothing = !self.has_mail() && !shared.has_work(self);
-        if nothing && !shared.clock.advance(self) {
+        // The last look, with interrupts masked: what comes later interrupts the sleep.
+        let is_work = || self.has_mail() || shared.has_work(self);
+        if shared.idle.announce(self.index, is_work) && !shared.clock.advance(self) {
             counters.fall_asleep(shared.clock.now());
             self.arm();
             hal::irq::wait(&masked);

@@ -146,10 +146,11 @@ impl Shared {
         cores::kick(worker.core());
     }
 
-    /// As `notify`, for a core that is not sure whether there is work.
-    pub(super) fn notify_if_any(&self, searcher: &Worker) {
-        if self.idle.sleepers() != 0 && (searcher.has_stealable() || self.has_work(searcher)) {
-            self.notify();
+    /// A searching core has found something to do: if there is more, others may
+    /// have relied on it to find that, too.
+    pub(super) fn found(&self, searcher: &Worker) {
+        if let Some(core) = self.idle.found(|| self.has_work(searcher)) {
+            self.kick(core);
         }
     }
 
