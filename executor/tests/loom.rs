@@ -11,5 +11,7 @@ mod inbox;
 mod items;
 #[path = "loom/stealing.rs"]
 mod stealing;
+#[path = "loom/task.rs"]
+mod task;
 #[path = "loom/timer.rs"]
 mod timer;

@@ -22,7 +22,7 @@
 //! references: one for being alive, until after `DONE`; one for the handle; one
 //! for each waker. A queue's entry needs none: a queued task is alive.
 
-use crate::Priority;
+use crate::{Priority, queue::ordering};
 use hal::sync::atomic::{
     AtomicU64,
     Ordering::{self, *},
@@ -225,11 +225,7 @@ impl State {
     #[inline]
     pub fn is_done(&self) -> bool {
         // Acquire pairs with the release in `end`: the outcome is seen.
-        let order = if cfg!(seeded = "task_outcome_relaxed") {
-            Relaxed
-        } else {
-            Acquire
-        };
+        let order = ordering!(Acquire unless seeded = "task_outcome_relaxed");
         self.0.load(order) & DONE != 0
     }
 
@@ -239,11 +235,7 @@ impl State {
         // A queued task is not running, so one addition clears the one bit and sets the other.
         // Acquire pairs with the releases in `pause` (the future as the last poll left it) and
         // `wake` (what was written before the wake is seen by this poll).
-        let order = if cfg!(seeded = "task_start_relaxed") {
-            Relaxed
-        } else {
-            Acquire
-        };
+        let order = ordering!(Acquire unless seeded = "task_start_relaxed");
         let old = self.0.fetch_add(RUNNING - QUEUED, order);
         debug_assert!(old & (QUEUED | RUNNING | DONE) == QUEUED, "{old:#x}");
         Word(old + RUNNING - QUEUED)
@@ -280,6 +272,11 @@ impl State {
         let mut old = self.0.load(Relaxed);
         loop {
             if Word(old).is_cancelled() {
+                // Acquire pairs with the release in `cancel`: the future's destructors see what was
+                // written before it, as they do when `start` sees it.
+                if !cfg!(seeded = "task_cancel_not_acquired") {
+                    fence(Acquire);
+                }
                 return Pause::Cancelled;
             }
             let again = yielded || old & QUEUED != 0;
@@ -333,14 +330,13 @@ impl State {
             if cfg!(seeded = "task_second_wake_not_written") && old & what == what {
                 return Wake::Nothing;
             }
-            let order = if cfg!(seeded = "task_wake_relaxed") {
-                Relaxed
-            } else {
-                Release
-            };
+            let order = ordering!(Release unless seeded = "task_wake_relaxed");
             let new = old | what;
             match self.0.compare_exchange_weak(old, new, order, Relaxed) {
                 Ok(_) if old & (QUEUED | RUNNING | DONE) == 0 => return Wake::Queue(Word(new)),
+                Ok(_) if cfg!(seeded = "task_queued_while_running") && old & QUEUED == 0 => {
+                    return Wake::Queue(Word(new));
+                }
                 Ok(_) => return Wake::Nothing,
                 Err(now) => old = now,
             }
@@ -354,18 +350,18 @@ impl State {
     #[inline]
     pub fn wake_and_release(&self) -> Option<Word> {
         let old = self.0.load(Relaxed);
-        if old & (QUEUED | RUNNING | DONE | PINNED) != 0 {
+        let mut elsewhere = QUEUED | RUNNING | DONE | PINNED;
+        if cfg!(seeded = "task_wake_and_release_while_running") {
+            elsewhere &= !RUNNING;
+        }
+        if old & elsewhere != 0 {
             return None;
         }
         let new = (old | QUEUED) - REFERENCE;
-        // Release pairs with the acquire in `start`. It is not the last reference: the task is alive.
-        let order = if cfg!(seeded = "task_wake_and_release_relaxed") {
-            Relaxed
-        } else {
-            Release
-        };
+        // Relaxed: unlike a wake that finds it queued, this one puts the task into a queue, and that
+        // orders what came before for whoever takes it out. It is not the last reference: the task is alive.
         self.0
-            .compare_exchange(old, new, order, Relaxed)
+            .compare_exchange(old, new, Relaxed, Relaxed)
             .ok()
             .map(|_| Word(new))
     }
@@ -393,12 +389,7 @@ impl State {
         old & (HANDLE | JOINER) == HANDLE | JOINER
             && self
                 .0
-                .compare_exchange(
-                    old,
-                    (old | DONE) & !(RUNNING | QUEUED),
-                    end_order(),
-                    Relaxed,
-                )
+                .compare_exchange(old, done(old), end_order(), Relaxed)
                 .is_ok()
     }
 
@@ -409,15 +400,16 @@ impl State {
     pub fn end(&self, kept: bool) -> Option<End> {
         let mut old = self.0.load(Relaxed);
         loop {
-            if kept && old & HANDLE == 0 {
+            if kept && old & HANDLE == 0 && !cfg!(seeded = "task_end_keeps_outcome") {
                 return None;
             }
-            // QUEUED goes too: set while running, no queue knows of it.
-            let done = (old | DONE) & !(RUNNING | QUEUED);
+            let done = done(old);
             let joined = old & JOINER != 0;
-            let new = if joined { done } else { done - REFERENCE };
-            // Release pairs with the acquire in `is_done` and `forget` (the outcome), acquire with the
-            // release in `offer_joiner` (the join waker) and, for the last reference, in `release`.
+            let new = if joined && !cfg!(seeded = "task_end_releases_before_join") {
+                done
+            } else {
+                done - REFERENCE
+            };
             match self.0.compare_exchange_weak(old, new, end_order(), Relaxed) {
                 Ok(_) if joined => return Some(End::WakeJoiner),
                 Ok(_) if new < REFERENCE => return Some(End::Free),
@@ -437,15 +429,13 @@ impl State {
             debug_assert!(old & (HANDLE | JOINER) == HANDLE);
             if old & DONE != 0 && !cfg!(seeded = "join_offered_too_late") {
                 // Acquire pairs with the release in `end`: the handle reads the outcome next.
-                fence(Acquire);
+                if !cfg!(seeded = "join_offer_not_acquired") {
+                    fence(Acquire);
+                }
                 return false;
             }
             // Release pairs with the acquire in `end`: the waker is seen.
-            let order = if cfg!(seeded = "join_offer_relaxed") {
-                Relaxed
-            } else {
-                Release
-            };
+            let order = ordering!(Release unless seeded = "join_offer_relaxed");
             let new = old | JOINER;
             match self.0.compare_exchange(old, new, order, Relaxed) {
                 Ok(_) => return true,
@@ -464,35 +454,40 @@ impl State {
             debug_assert!(old & (HANDLE | JOINER) == HANDLE | JOINER);
             if old & DONE != 0 && !cfg!(seeded = "join_withdrawn_too_late") {
                 // As in `offer_joiner`.
-                fence(Acquire);
+                if !cfg!(seeded = "join_withdraw_not_acquired") {
+                    fence(Acquire);
+                }
                 return false;
             }
-            // Relaxed would do, as nobody wrote the waker since; acquire costs nothing here.
+            // Relaxed: nobody but the handle has written the waker or looked at it.
             let new = old & !JOINER;
-            match self.0.compare_exchange_weak(old, new, Acquire, Relaxed) {
+            match self.0.compare_exchange_weak(old, new, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => old = now,
             }
         }
     }
 
-    /// The handle lets go. True: the task is done, and the outcome, if it was
-    /// not taken, is the handle's to drop. `joined`: a join waker was offered
-    /// and not withdrawn. The handle's reference stays for now.
+    /// The handle, which has not taken the outcome, lets go. True: the task is
+    /// done, and the outcome is the handle's to drop. False: it never comes to
+    /// the handle. No join waker may be offered. The handle's reference stays for now.
     #[inline]
     #[must_use]
     pub fn forget(&self) -> bool {
         let mut old = self.0.load(Relaxed);
         loop {
-            if old & DONE != 0 {
-                // Acquire pairs with the release in `end`.
-                fence(Acquire);
+            if old & DONE != 0 && !cfg!(seeded = "task_forgotten_too_late") {
+                // Acquire pairs with the release in `end`: the outcome is seen.
+                if !cfg!(seeded = "task_forget_not_acquired") {
+                    fence(Acquire);
+                }
                 return true;
             }
             debug_assert!(old & JOINER == 0, "withdraw the join waker first");
             let new = old & !HANDLE;
-            // Release pairs with the acquire in `end`: the handle's last look at the waker's place.
-            match self.0.compare_exchange_weak(old, new, Release, Relaxed) {
+            // Relaxed: whoever ends the task then looks at nothing that the handle has written, and
+            // whoever frees it waits for the handle's reference.
+            match self.0.compare_exchange_weak(old, new, Relaxed, Relaxed) {
                 Ok(_) => return false,
                 Err(now) => old = now,
             }
@@ -512,41 +507,42 @@ impl State {
         Word(old)
     }
 
-    /// One more reference, unless there is none any more.
-    #[must_use]
-    pub fn try_retain(&self) -> bool {
-        self.0
-            .fetch_update(Relaxed, Relaxed, |old| {
-                (old >= REFERENCE).then_some(old + REFERENCE)
-            })
-            .is_ok()
-    }
-
     /// One reference less. True: it was the last, free the task.
     #[inline]
     #[must_use]
     pub fn release(&self) -> bool {
-        // Release pairs with the fence below, in whoever drops the last one.
-        let order = if cfg!(seeded = "task_release_relaxed") {
-            Relaxed
-        } else {
-            Release
-        };
+        // Release pairs with the fence below and the acquire in `end`, in whoever drops the last one.
+        let order = ordering!(Release unless seeded = "task_release_relaxed");
         let old = self.0.fetch_sub(REFERENCE, order);
         debug_assert!(old >= REFERENCE);
         if old >= 2 * REFERENCE {
             return false;
         }
-        fence(Acquire);
+        if !cfg!(seeded = "task_free_not_acquired") {
+            fence(Acquire);
+        }
         true
     }
 }
 
-/// See `end`.
+/// The word of a task that has ended. QUEUED goes too: set while running, no queue knows of it.
+#[inline]
+fn done(old: u64) -> u64 {
+    if cfg!(seeded = "task_end_keeps_queued") {
+        return (old | DONE) & !RUNNING;
+    }
+    (old | DONE) & !(RUNNING | QUEUED)
+}
+
+/// Release pairs with the acquire in `is_done`, `offer_joiner`, `withdraw_joiner` and `forget` (the
+/// outcome) and, for the reference, with that of whoever frees the task; acquire with the release in
+/// `offer_joiner` (the join waker) and, for the last reference, in `release`.
 #[inline]
 fn end_order() -> Ordering {
-    if cfg!(seeded = "task_end_relaxed") {
-        Relaxed
+    if cfg!(seeded = "task_end_not_released") {
+        Acquire
+    } else if cfg!(seeded = "task_end_not_acquired") {
+        Release
     } else {
         AcqRel
     }
@@ -555,9 +551,5 @@ fn end_order() -> Ordering {
 /// Release pairs with the acquire in `start`.
 #[inline]
 fn pause_order() -> Ordering {
-    if cfg!(seeded = "task_pause_relaxed") {
-        Relaxed
-    } else {
-        Release
-    }
+    ordering!(Release unless seeded = "task_pause_relaxed")
 }

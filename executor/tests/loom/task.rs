@@ -1,0 +1,773 @@
+//! The state of a task: wakers, pollers, cancellations, a handle that joins.
+//!
+//! The model is what `cell`, `waker`, `handle` and the worker do with a state,
+//! but whoever queues the task polls it, at once: a queue that orders nothing
+//! by itself, so that only the state can. What the state's bits give access to
+//! is in cells that loom watches. Every access looks at the task's memory, too,
+//! and whoever frees the task writes it: loom finds accesses after that.
+
+use executor::task::state::{End, Pause, Place, State, Wake};
+use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Notify,
+        atomic::{AtomicBool, Ordering::*},
+    },
+    thread,
+};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+/// What the future waits for: written, without any order, by who then wakes it.
+type Event = AtomicBool;
+
+/// How a model's task behaves.
+#[derive(Default, Clone, Copy)]
+struct Script {
+    /// The future is ready once it has seen so many events.
+    awaits: usize,
+    /// Its finalizer is: how many more. None: it has none.
+    finalizer_awaits: Option<usize>,
+    /// It yields so often first.
+    yields: usize,
+}
+
+/// What is in the task's place for it.
+#[derive(PartialEq, Debug)]
+enum Stage {
+    Future,
+    Outcome(Outcome),
+    Empty,
+}
+
+#[derive(PartialEq, Clone, Copy, Debug)]
+enum Outcome {
+    Output,
+    Cancelled,
+}
+
+/// A join waker: the task keeps its number.
+#[derive(Default)]
+struct Joiner {
+    wake: Notify,
+    written: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+/// What has happened. Not loom's: it orders nothing.
+#[derive(Default)]
+struct Counts {
+    polls: AtomicUsize,
+    futures_dropped: AtomicUsize,
+    outcomes_taken: AtomicUsize,
+    outcomes_dropped: AtomicUsize,
+    finalized: AtomicUsize,
+    freed: AtomicUsize,
+    taken: Mutex<Option<Outcome>>,
+}
+
+fn count(counter: &AtomicUsize) {
+    counter.fetch_add(1, SeqCst);
+}
+
+struct Task {
+    state: State,
+    script: Script,
+    events: [Event; 2],
+    /// Written before a cancellation.
+    reason: AtomicBool,
+    stage: UnsafeCell<Stage>,
+    /// Times it has yielded. The owner's, as the future is.
+    yielded: UnsafeCell<usize>,
+    /// Number of the join waker, plus one.
+    joiner: UnsafeCell<usize>,
+    joiners: [Joiner; 2],
+    memory: UnsafeCell<()>,
+    counts: Arc<Counts>,
+}
+
+impl Task {
+    fn new(script: Script) -> Arc<Self> {
+        Arc::new(Self {
+            state: State::new(Place::default()),
+            script,
+            events: [Event::new(false), Event::new(false)],
+            reason: AtomicBool::new(false),
+            stage: UnsafeCell::new(Stage::Future),
+            yielded: UnsafeCell::new(0),
+            joiner: UnsafeCell::new(0),
+            joiners: Default::default(),
+            memory: UnsafeCell::new(()),
+            counts: Arc::default(),
+        })
+    }
+
+    /// The state, for an access that must come before the task is freed.
+    fn state(&self) -> &State {
+        self.memory.with(|_| ());
+        &self.state
+    }
+
+    fn free(&self) {
+        self.memory.with_mut(|_| ());
+        count(&self.counts.freed);
+    }
+
+    fn release(&self) {
+        if self.state().release() {
+            self.free();
+        }
+    }
+
+    fn replace_stage(&self, next: Stage) -> Stage {
+        // SAFETY: the caller's by the state, which is what loom checks.
+        self.stage
+            .with_mut(|stage| std::mem::replace(unsafe { &mut *stage }, next))
+    }
+
+    fn seen(&self) -> usize {
+        let seen = |event: &&Event| event.load(Relaxed);
+        self.events.iter().filter(seen).count()
+    }
+
+    // ---- the worker ----
+
+    /// It was queued by the caller, who now takes it out of the queue.
+    fn run(&self) {
+        while self.poll_once() {}
+    }
+
+    /// Whether it is queued again.
+    fn poll_once(&self) -> bool {
+        let started = self.state().start();
+        if started.is_cancelled() {
+            return self.drop_future();
+        }
+        if started.is_final() {
+            return self.poll_finalizer();
+        }
+        let (is_ready, yielded) = self.poll_future();
+        if is_ready {
+            self.drop_stage(Outcome::Output);
+            return self.finish();
+        }
+        // What the loop tries first, as `turns` does.
+        if yielded && self.state().yields(started) {
+            return true;
+        }
+        if !yielded && self.state().parks() {
+            return false;
+        }
+        self.pause(yielded)
+    }
+
+    /// Whether it is ready, and whether it yielded.
+    fn poll_future(&self) -> (bool, bool) {
+        count(&self.counts.polls);
+        self.stage.with_mut(|stage| {
+            // SAFETY: the caller's by the state, which is what loom checks.
+            assert_eq!(unsafe { &*stage }, &Stage::Future);
+            // SAFETY: as above.
+            let yields = self.yielded.with_mut(|yielded| unsafe {
+                *yielded += 1;
+                *yielded <= self.script.yields
+            });
+            (!yields && self.seen() >= self.script.awaits, yields)
+        })
+    }
+
+    fn pause(&self, yielded: bool) -> bool {
+        match self.state().pause(yielded) {
+            Pause::Parked => false,
+            Pause::Again(_) => true,
+            Pause::Cancelled => self.drop_future(),
+        }
+    }
+
+    fn drop_future(&self) -> bool {
+        assert!(
+            self.reason.load(Relaxed),
+            "what came before the cancellation is seen"
+        );
+        self.drop_stage(Outcome::Cancelled);
+        self.finish()
+    }
+
+    fn drop_stage(&self, outcome: Outcome) {
+        assert_eq!(self.replace_stage(Stage::Outcome(outcome)), Stage::Future);
+        count(&self.counts.futures_dropped);
+    }
+
+    fn finish(&self) -> bool {
+        if self.script.finalizer_awaits.is_some() {
+            self.state().finalize();
+            return self.poll_finalizer();
+        }
+        self.end();
+        false
+    }
+
+    fn poll_finalizer(&self) -> bool {
+        let awaits = self.script.finalizer_awaits.unwrap();
+        // SAFETY: the caller's by the state, which is what loom checks.
+        let is_ready = self.yielded.with_mut(|_| self.seen() >= awaits);
+        if !is_ready {
+            return self.pause(false);
+        }
+        count(&self.counts.finalized);
+        self.end();
+        false
+    }
+
+    fn end(&self) {
+        // What the loop tries first, as `end_usual` does.
+        if self.state().end_joined() {
+            return self.wake_joiner();
+        }
+        let mut kept = self.state().has_handle();
+        if !kept {
+            self.drop_outcome();
+        }
+        let end = loop {
+            match self.state().end(kept) {
+                Some(end) => break end,
+                None => {
+                    kept = false;
+                    self.drop_outcome();
+                }
+            }
+        };
+        match end {
+            End::Quiet => {}
+            End::Free => self.free(),
+            End::WakeJoiner => self.wake_joiner(),
+        }
+    }
+
+    fn wake_joiner(&self) {
+        self.memory.with(|_| ());
+        self.take_joiner().wake.notify();
+        self.release();
+    }
+
+    fn drop_outcome(&self) {
+        let outcome = self.replace_stage(Stage::Empty);
+        assert!(matches!(outcome, Stage::Outcome(_)), "{outcome:?}");
+        count(&self.counts.outcomes_dropped);
+    }
+
+    fn take_joiner(&self) -> &Joiner {
+        // A read, as in `cell`: the handle may compare it at the same time.
+        // SAFETY: it is there, by the state, which is what loom checks.
+        let number = self.joiner.with(|joiner| unsafe { *joiner });
+        let joiner = &self.joiners[number - 1];
+        count(&joiner.taken);
+        joiner
+    }
+
+    // ---- wakers ----
+
+    fn wake_by_ref(&self) {
+        if let Wake::Queue(_) = self.state().wake() {
+            self.run();
+        }
+    }
+
+    fn wake(&self) {
+        if self.state().wake_and_release().is_some() {
+            return self.run();
+        }
+        self.wake_by_ref();
+        self.release();
+    }
+
+    fn cancel(&self) -> bool {
+        self.reason.store(true, Relaxed);
+        match self.state().cancel() {
+            Wake::Queue(_) => self.run(),
+            Wake::Nothing => {}
+            Wake::Done => return false,
+        }
+        true
+    }
+
+    /// Another reference, for whoever gets the task next.
+    fn retained(self: &Arc<Self>) -> Arc<Self> {
+        self.state().retain();
+        self.clone()
+    }
+
+    /// All threads have ended and all references are gone.
+    fn check(&self) {
+        let count = |counter: &AtomicUsize| counter.load(SeqCst);
+        let counts = &self.counts;
+        assert!(self.state.now().is_done(), "a wake was lost");
+        assert!(
+            !self.state.now().is_queued(),
+            "a task that ended looks queued"
+        );
+        assert_eq!(count(&counts.futures_dropped), 1);
+        let (taken, dropped) = (&counts.outcomes_taken, &counts.outcomes_dropped);
+        assert_eq!(count(taken) + count(dropped), 1, "the outcome has one end");
+        assert_eq!(count(&counts.freed), 1);
+        for joiner in &self.joiners {
+            assert_eq!(count(&joiner.written), count(&joiner.taken));
+        }
+        let finalizers = usize::from(self.script.finalizer_awaits.is_some());
+        assert_eq!(count(&counts.finalized), finalizers);
+    }
+
+    fn polls(&self) -> usize {
+        self.counts.polls.load(SeqCst)
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        *self.counts.taken.lock().unwrap()
+    }
+}
+
+// ---- the handle ----
+
+#[derive(PartialEq)]
+enum Progress {
+    Idle,
+    Waiting,
+    Taken,
+}
+
+struct Handle {
+    task: Arc<Task>,
+    progress: Progress,
+}
+
+impl Handle {
+    fn new(task: &Arc<Task>) -> Self {
+        Self {
+            task: task.clone(),
+            progress: Progress::Idle,
+        }
+    }
+
+    fn take(&mut self) -> bool {
+        assert!(self.progress != Progress::Taken);
+        self.progress = Progress::Taken;
+        match self.task.replace_stage(Stage::Empty) {
+            Stage::Outcome(outcome) => *self.task.counts.taken.lock().unwrap() = Some(outcome),
+            stage => panic!("{stage:?} is no outcome"),
+        }
+        count(&self.task.counts.outcomes_taken);
+        true
+    }
+
+    /// Whether it is ready, and then the outcome is taken.
+    fn poll(&mut self, number: usize) -> bool {
+        let task = self.task.clone();
+        if task.state().is_done() {
+            return self.take();
+        }
+        if self.progress == Progress::Waiting {
+            // SAFETY: offered, so it is there; whoever ends the task only reads it.
+            if task.joiner.with(|joiner| unsafe { *joiner }) == number + 1 {
+                return false;
+            }
+            if !task.state().withdraw_joiner() {
+                return self.take();
+            }
+            task.take_joiner();
+            self.progress = Progress::Idle;
+        }
+        // SAFETY: the handle's, as nothing is offered, which is what loom checks.
+        task.joiner
+            .with_mut(|joiner| unsafe { *joiner = number + 1 });
+        count(&task.joiners[number].written);
+        if !task.state().offer_joiner() {
+            task.take_joiner();
+            return self.take();
+        }
+        self.progress = Progress::Waiting;
+        false
+    }
+
+    /// Awaits the task, with the waker of this number.
+    fn wait(&mut self, number: usize) {
+        while !self.poll(number) {
+            self.task.joiners[number].wake.wait();
+        }
+    }
+
+    fn drop(self) {
+        let state = self.task.state();
+        if self.progress == Progress::Waiting && state.withdraw_joiner() {
+            self.task.take_joiner();
+        }
+        if self.progress != Progress::Taken && state.forget() {
+            self.task.drop_outcome();
+        }
+        self.task.release();
+    }
+}
+
+/// Lets go of the handle without a look.
+fn detach(task: &Arc<Task>) {
+    Handle::new(task).drop();
+}
+
+/// Calls `act` on a thread, with a reference of its own that it uses up.
+fn spawn(task: &Arc<Task>, act: impl FnOnce(&Task) + 'static) -> thread::JoinHandle<()> {
+    let task = task.retained();
+    thread::spawn(move || act(&task))
+}
+
+/// A waker's event, then the wake, by reference.
+fn fire(number: usize) -> impl FnOnce(&Task) {
+    move |task| {
+        task.events[number].store(true, Relaxed);
+        task.wake_by_ref();
+        task.release();
+    }
+}
+
+/// The same, by value.
+fn fire_by_value(number: usize) -> impl FnOnce(&Task) {
+    move |task| {
+        task.events[number].store(true, Relaxed);
+        task.wake();
+    }
+}
+
+// ---- waking ----
+
+/// Models of three threads have so many orders that fewer switches must do.
+fn three_threads(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(2));
+    builder.check(model);
+}
+
+/// Both events are seen by some poll, also if the second wake finds it queued
+/// already, and there are no more polls than wakes ask for.
+#[test]
+fn two_wakers_and_a_poller() {
+    three_threads(|| {
+        let task = Task::new(Script {
+            awaits: 2,
+            ..Script::default()
+        });
+        let wakers = [0, 1].map(|number| spawn(&task, fire(number)));
+        task.run();
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        assert!(task.polls() <= 3);
+        detach(&task);
+        task.check();
+    });
+}
+
+/// A wake by value against the poll that ends the task, or parks it.
+#[test]
+fn a_wake_by_value_against_a_poll() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        detach(&task);
+        let waker = spawn(&task, fire_by_value(0));
+        task.run();
+        waker.join().unwrap();
+        assert!(task.polls() <= 2);
+        task.check();
+    });
+}
+
+/// Two wakes by value of a parked task, which ends when it has seen `awaits`
+/// events: the second finds it queued, running or done, and its own reference may be the last.
+fn two_wakes_by_value(awaits: usize) {
+    loom::model(move || {
+        let task = Task::new(Script {
+            awaits,
+            ..Script::default()
+        });
+        detach(&task);
+        let here = task.retained();
+        task.run();
+        let there = spawn(&task, fire_by_value(1));
+        fire_by_value(0)(&here);
+        there.join().unwrap();
+        assert!(task.polls() <= 3);
+        task.check();
+    });
+}
+
+#[test]
+fn two_wakes_by_value_of_which_the_first_ends_the_task() {
+    two_wakes_by_value(1);
+}
+
+#[test]
+fn two_wakes_by_value_which_end_the_task() {
+    two_wakes_by_value(2);
+}
+
+/// The task ends at its first poll; a wake may come before, within, or after:
+/// it is not polled again, and does not look as if it should be.
+#[test]
+fn a_wake_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let waker = spawn(&task, fire(0));
+        task.run();
+        waker.join().unwrap();
+        assert_eq!(task.polls(), 1);
+        detach(&task);
+        task.check();
+    });
+}
+
+/// A clone of the waker is dropped, so the poll's end finds the state changed and
+/// tries again; then the wake comes.
+#[test]
+fn a_dropped_waker_and_a_wake_against_the_end_of_a_poll() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        let clone = task.retained();
+        let waker = spawn(&task, move |task| {
+            clone.release();
+            fire(0)(task);
+        });
+        task.run();
+        waker.join().unwrap();
+        assert!(task.polls() <= 2);
+        detach(&task);
+        task.check();
+    });
+}
+
+/// A task that yields is queued by that; a wake meanwhile does not queue it twice.
+#[test]
+fn a_wake_against_a_yield() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            yields: 1,
+            ..Script::default()
+        });
+        let waker = spawn(&task, fire(0));
+        task.run();
+        waker.join().unwrap();
+        assert!(task.polls() <= 3);
+        detach(&task);
+        task.check();
+    });
+}
+
+// ---- cancelling ----
+
+/// Before the first poll, within it, or parked after it.
+#[test]
+fn cancel_against_a_poll() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        let canceller = spawn(&task, |task| {
+            assert!(task.cancel());
+            task.release();
+        });
+        task.run();
+        canceller.join().unwrap();
+        assert!(task.polls() <= 1);
+        let mut handle = Handle::new(&task);
+        assert!(handle.poll(0));
+        handle.drop();
+        assert_eq!(task.outcome(), Some(Outcome::Cancelled));
+        task.check();
+    });
+}
+
+#[test]
+fn cancel_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let canceller = spawn(&task, |task| {
+            task.cancel();
+            task.release();
+        });
+        task.run();
+        canceller.join().unwrap();
+        detach(&task);
+        task.check();
+    });
+}
+
+#[test]
+fn cancel_against_a_wake() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        let here = task.retained();
+        task.run();
+        let canceller = spawn(&task, |task| {
+            task.cancel();
+            task.release();
+        });
+        fire_by_value(0)(&here);
+        canceller.join().unwrap();
+        detach(&task);
+        task.check();
+    });
+}
+
+#[test]
+fn cancel_against_a_wake_and_a_poll() {
+    three_threads(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        let waker = spawn(&task, fire_by_value(0));
+        let canceller = spawn(&task, |task| {
+            task.cancel();
+            task.release();
+        });
+        task.run();
+        waker.join().unwrap();
+        canceller.join().unwrap();
+        detach(&task);
+        task.check();
+    });
+}
+
+/// Finalizers are not cancelled: whoever cancels comes before them, and they
+/// run all the same, or while they run, and nothing happens.
+#[test]
+fn cancel_against_finalizers() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            finalizer_awaits: Some(1),
+            ..Script::default()
+        });
+        let here = task.retained();
+        let canceller = spawn(&task, |task| {
+            task.cancel();
+            task.release();
+        });
+        task.run();
+        fire(0)(&here);
+        canceller.join().unwrap();
+        detach(&task);
+        task.check();
+    });
+}
+
+/// The wake that the finalizer waits for comes while the future ends.
+#[test]
+fn a_wake_against_finalizers() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            finalizer_awaits: Some(1),
+            ..Script::default()
+        });
+        let waker = spawn(&task, fire(0));
+        task.run();
+        waker.join().unwrap();
+        detach(&task);
+        task.check();
+    });
+}
+
+// ---- joining ----
+
+#[test]
+fn join_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let mut handle = Handle::new(&task);
+        let joiner = thread::spawn(move || {
+            handle.wait(0);
+            handle.drop();
+        });
+        task.run();
+        joiner.join().unwrap();
+        assert_eq!(task.outcome(), Some(Outcome::Output));
+        task.check();
+    });
+}
+
+/// The handle goes to another task, which has another waker, and waits there.
+#[test]
+fn join_by_another_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let mut handle = Handle::new(&task);
+        let joiner = thread::spawn(move || {
+            if !handle.poll(0) {
+                handle.wait(1);
+            }
+            handle.drop();
+        });
+        task.run();
+        joiner.join().unwrap();
+        assert_eq!(task.outcome(), Some(Outcome::Output));
+        task.check();
+    });
+}
+
+/// The handle waits, and is dropped before it has heard.
+#[test]
+fn drop_a_waiting_handle_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let mut handle = Handle::new(&task);
+        let joiner = thread::spawn(move || {
+            handle.poll(0);
+            handle.drop();
+        });
+        task.run();
+        joiner.join().unwrap();
+        task.check();
+    });
+}
+
+/// The one who joins cancels first.
+#[test]
+fn cancel_and_join_against_a_poll() {
+    loom::model(|| {
+        let task = Task::new(Script {
+            awaits: 1,
+            ..Script::default()
+        });
+        let mut handle = Handle::new(&task);
+        let joiner = thread::spawn(move || {
+            assert!(handle.task.cancel());
+            handle.wait(0);
+            handle.drop();
+        });
+        task.run();
+        joiner.join().unwrap();
+        assert_eq!(task.outcome(), Some(Outcome::Cancelled));
+        task.check();
+    });
+}
+
+/// Handle and last waker go while the task ends: any of three frees it.
+#[test]
+fn drop_handle_and_waker_against_the_end() {
+    loom::model(|| {
+        let task = Task::new(Script::default());
+        let waker = spawn(&task, Task::release);
+        let handle = Handle::new(&task);
+        let dropper = thread::spawn(move || handle.drop());
+        task.run();
+        waker.join().unwrap();
+        dropper.join().unwrap();
+        task.check();
+    });
+}
