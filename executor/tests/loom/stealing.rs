@@ -386,3 +386,64 @@ models! {
     a_sleeper_sees_an_earlier_push,
     a_bystander_counts_within_bounds,
 }
+
+mod rotating {
+    //! The ring's push and pop in one step.
+
+    use super::{Item, Ring, Scene, take};
+
+    impl Scene<Ring<Item>> {
+        /// A new item takes the place at the back. None: a thief is at it, and it is pushed as usual.
+        fn rotate(&self, number: usize) -> Option<usize> {
+            self.steps.step();
+            let item = self.items.fill(number);
+            match self.queue.rotate(item) {
+                Some(oldest) => Some(take(oldest)),
+                None => {
+                    self.queue.push(item).map_err(take).ok();
+                    None
+                }
+            }
+        }
+    }
+
+    /// A full ring: the slot at the back may be one that a thief has read, and only then.
+    #[test]
+    fn a_full_ring_turns_when_its_slots_were_read() {
+        loom::model(|| {
+            let scene = Scene::<Ring<Item>>::new(6, 4);
+            let thief = scene.spawn(|scene| scene.steal(0, 2));
+            scene.rotate(4);
+            scene.rotate(5);
+            thief.join().unwrap();
+            scene.ends();
+        });
+    }
+
+    /// What is rotated in is seen whole by a thief, and what is rotated out comes once.
+    #[test]
+    fn a_thief_takes_what_was_rotated_in() {
+        loom::model(|| {
+            let scene = Scene::<Ring<Item>>::new(4, 1);
+            let thief = scene.spawn(|scene| scene.steal(0, 2));
+            for number in 1..4 {
+                scene.rotate(number);
+            }
+            thief.join().unwrap();
+            scene.ends();
+        });
+    }
+
+    /// With no other item, the new one comes back at once.
+    #[test]
+    fn an_empty_ring_gives_back_what_it_got() {
+        loom::model(|| {
+            let scene = Scene::<Ring<Item>>::new(2, 0);
+            let thief = scene.spawn(|scene| scene.take_oldest());
+            assert_eq!(scene.rotate(0), Some(0));
+            assert_eq!(scene.rotate(1), Some(1));
+            assert_eq!(thief.join().unwrap(), None);
+            scene.ends();
+        });
+    }
+}
