@@ -3,39 +3,12 @@
 use crate::{
     Priority,
     runtime::Runtime,
-    scheduler::{registry::Cursor, shared::Shared, worker::Worker},
+    scheduler::{counter::Counter, registry::Cursor, shared::Shared, worker::Worker},
     task::{Task, TaskId},
     time::Duration,
 };
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
-
-/// Written by one core, read by any.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// Adds to it. By the one core that writes it, or under the one lock.
-    #[inline]
-    pub(crate) fn add(&self, more: u64) {
-        // Release pairs with the acquire in `get`: who sees the end of a task counted sees its spawns, too.
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(more), Release);
-    }
-
-    /// Adds to it, from any core.
-    pub(crate) fn add_from_any(&self, more: u64) {
-        self.0.fetch_add(more, Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Acquire)
-    }
-}
 
 /// What one core counts.
 pub(crate) struct Counters {

@@ -2,13 +2,21 @@
 //! threads can run and every value that an atomic load may see. `tools/loom`
 //! runs them, and then again with each seeded bug, which some model must find.
 #![cfg(loom)]
+#![allow(
+    clippy::arc_with_non_send_sync,
+    reason = "loom's threads are not threads, and its own `Arc` would order what the model should not"
+)]
 
+#[path = "loom/drain.rs"]
+mod drain;
 #[path = "loom/idle.rs"]
 mod idle;
 #[path = "loom/inbox.rs"]
 mod inbox;
 #[path = "loom/items.rs"]
 mod items;
+#[path = "loom/slot.rs"]
+mod slot;
 #[path = "loom/stealing.rs"]
 mod stealing;
 #[path = "loom/task.rs"]

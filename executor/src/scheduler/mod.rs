@@ -11,13 +11,22 @@
 //! | `idle` | who sleeps, who searches, whom to kick |
 //! | `fair` | turns that go out of order, so that nothing waits for ever |
 //! | `policy`, `own` | another order than work stealing |
-//! | `registry` | the list of all tasks |
+//! | `counter` | what each core counts, and how many tasks live |
+//! | `registry`, `slot` | the list of all tasks, and one place in it |
 //!
 //! A woken task goes, by [`schedule`], to the next slot of the core that woke
 //! it; from an interrupt, to that core's inbox; from outside, to the injector;
 //! a pinned one, to its own core.
 
+#[cfg(not(loom))]
+pub(crate) mod counter;
+#[cfg(loom)]
+pub mod counter;
 pub mod idle;
+#[cfg(not(loom))]
+mod slot;
+#[cfg(loom)]
+pub mod slot;
 
 #[cfg(not(loom))]
 pub mod fair;

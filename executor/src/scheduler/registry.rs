@@ -6,30 +6,25 @@
 //! core. Whoever walks the list locks one slot at a time, for the few
 //! instructions it takes to count a reference to the task in it.
 
-use super::worker::Worker;
+use super::{slot::Slot, worker::Worker};
 use crate::task::{Task, TaskId, cell::Header};
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
     alloc::Layout,
     cell::Cell,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering::*},
 };
 
 /// The place of a task in the list.
-pub(crate) struct Slot {
-    /// 0 (never used), a task's address, or free: then it is that of the next free one.
-    word: AtomicUsize,
+pub(crate) struct Entry {
+    /// The task, or the next free entry.
+    slot: Slot,
     /// Of the task in it or of the last that was. Written by the owner of the list.
     id: AtomicU64,
 }
 
-// Marks in the word:
-const FREE: usize = 1;
-/// Somebody is counting a reference to the task in this slot.
-const LOCKED: usize = 2;
-
-impl Slot {
+impl Entry {
     /// Of the task in it.
     #[inline]
     pub(crate) fn id(&self) -> TaskId {
@@ -38,7 +33,7 @@ impl Slot {
     }
 }
 
-/// Slots in the first segment; each further segment has as many as all before it, and these.
+/// Entries in the first segment; each further segment has as many as all before it, and these.
 const FIRST: usize = 64;
 /// So many that ids have room for all slots.
 const SEGMENTS: usize = 19;
@@ -47,15 +42,15 @@ const SEGMENTS: usize = 19;
 pub(crate) struct Registry {
     // Owner only:
     /// First of the free slots.
-    free: Cell<*const Slot>,
+    free: Cell<*const Entry>,
     /// Slots that were ever used.
     used: Cell<u32>,
 
     // Any core:
     /// Free slots that other cores gave back.
-    returned: AtomicPtr<Slot>,
+    returned: AtomicPtr<Entry>,
     /// Made as they are needed, by the owner.
-    segments: [AtomicPtr<Slot>; SEGMENTS],
+    segments: [AtomicPtr<Entry>; SEGMENTS],
 }
 
 // SAFETY: the cells are for the owner alone, by the contract of `insert` and `remove_own`.
@@ -85,7 +80,7 @@ impl Registry {
     }
 
     /// The slot with this number, if it exists.
-    fn slot(&self, index: u32) -> Option<&Slot> {
+    fn slot(&self, index: u32) -> Option<&Entry> {
         let (segment, offset) = Self::place(index);
         // Acquire pairs with the release in `more`: the zeros are seen.
         let slots = self.segments.get(segment)?.load(Acquire);
@@ -112,26 +107,25 @@ impl Registry {
         if slot.is_null() {
             slot = self.more(part)?;
         }
-        // SAFETY: a slot of this list.
-        let this = unsafe { &*slot };
-        let next = this.word.load(Relaxed) & !FREE;
-        self.free.set(ptr::with_exposed_provenance(next));
-        let id = this.id.load(Relaxed).wrapping_add(TaskId::COUNT);
-        this.id.store(id, Relaxed);
+        // SAFETY: an entry of this list.
+        let entry = unsafe { &*slot };
+        self.free
+            .set(ptr::with_exposed_provenance(entry.slot.next_free()));
+        let id = entry.id.load(Relaxed).wrapping_add(TaskId::COUNT);
+        entry.id.store(id, Relaxed);
         // SAFETY: the task is not shared yet.
         unsafe {
-            (*task.as_ptr()).slot = NonNull::from(this);
+            (*task.as_ptr()).entry = NonNull::from(entry);
             (*task.as_ptr()).home = home;
         }
-        // Release pairs with the acquire in `look_up`: the task is seen whole.
-        this.word.store(task.as_ptr().expose_provenance(), Release);
+        entry.slot.fill(task.as_ptr().expose_provenance());
         Ok(TaskId::from_u64(id))
     }
 
     /// More free slots: those that others gave back, or one that is new. The
     /// owner only.
     #[cold]
-    fn more(&self, part: usize) -> Result<*const Slot, NoMemory> {
+    fn more(&self, part: usize) -> Result<*const Entry, NoMemory> {
         // Acquire pairs with the release in `remove`: the chain in the slots is seen.
         let returned = self.returned.swap(ptr::null_mut(), Acquire);
         if !returned.is_null() {
@@ -155,12 +149,12 @@ impl Registry {
         let slot = self.slot(index).expect("it was just made");
         slot.id.store(TaskId::new(part, index).as_u64(), Relaxed);
         // As if it had been the only one in the list of free ones.
-        slot.word.store(FREE, Relaxed);
+        slot.slot.set_free(0);
         Ok(slot)
     }
 
     fn layout(segment: usize) -> Layout {
-        Layout::array::<Slot>(FIRST << segment).expect("segments are few")
+        Layout::array::<Entry>(FIRST << segment).expect("segments are few")
     }
 
     /// The task has ended: nobody finds it here any more.
@@ -169,27 +163,27 @@ impl Registry {
     /// The caller is the owner, as in `insert`, and the task is in this part.
     #[inline]
     pub(crate) unsafe fn remove_own(&self, task: &Header) {
-        // SAFETY: its slot is in this part, which is there.
-        let slot = unsafe { task.slot.as_ref() };
-        slot.clear(task, self.free.get());
-        self.free.set(slot);
+        // SAFETY: its entry is in this part, which is there.
+        let entry = unsafe { task.entry.as_ref() };
+        entry.clear(task, self.free.get());
+        self.free.set(entry);
     }
 
     /// The same, from any core.
     pub(crate) fn remove(&self, task: &Header) {
-        // SAFETY: its slot is in this part, which is there.
-        let slot = unsafe { task.slot.as_ref() };
+        // SAFETY: its entry is in this part, which is there.
+        let entry = unsafe { task.entry.as_ref() };
         let mut first = self.returned.load(Relaxed);
-        slot.clear(task, first);
+        entry.clear(task, first);
         // Release pairs with the acquire in `more`.
         while let Err(now) = self.returned.compare_exchange_weak(
             first,
-            ptr::from_ref(slot).cast_mut(),
+            ptr::from_ref(entry).cast_mut(),
             Release,
             Relaxed,
         ) {
             first = now;
-            slot.word.store(first.expose_provenance() | FREE, Relaxed);
+            entry.slot.set_free(first.expose_provenance());
         }
     }
 
@@ -212,55 +206,22 @@ impl Registry {
     }
 }
 
-impl Slot {
+impl Entry {
     #[inline]
-    fn clear(&self, task: &Header, next: *const Slot) {
+    fn clear(&self, task: &Header, next: *const Entry) {
         let task = ptr::from_ref(task).addr();
-        let free = next.expose_provenance() | FREE;
-        // Acquire pairs with the release in `look_up`: the reference that was counted there is seen
-        // before this one is dropped.
-        while self
-            .word
-            .compare_exchange(task, free, Acquire, Relaxed)
-            .is_err()
-        {
-            // Locked, for a few instructions.
-            hal::pause();
-        }
+        self.slot.clear(task, next.expose_provenance(), hal::pause);
     }
 
     /// The task in it, if there is one.
     fn look_up(&self) -> Option<Task> {
-        loop {
-            if !is_task(self.word.load(Relaxed) & !LOCKED) {
-                return None;
-            }
-            // Not interrupted while it is locked: whoever wants to clear it waits.
-            let masked = hal::irq::mask();
-            let word = self.word.load(Relaxed) & !LOCKED;
-            if is_task(word)
-                && self
-                    .word
-                    // Acquire pairs with the release in `insert`.
-                    .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-                    .is_ok()
-            {
-                let task = ptr::with_exposed_provenance_mut::<Header>(word);
-                // SAFETY: a task stays until its slot is cleared, and that waits for us.
-                let task = unsafe { Task::retain(NonNull::new_unchecked(task), self.id()) };
-                // Release pairs with the acquire in `clear`.
-                self.word.store(word, Release);
-                return Some(task);
-            }
-            drop(masked);
-            // Somebody else looks, or it went just now.
-            hal::pause();
-        }
+        // Not interrupted while it is locked: whoever wants to clear it waits.
+        self.slot.look_up(hal::irq::mask, hal::pause, |task| {
+            let task = ptr::with_exposed_provenance_mut::<Header>(task);
+            // SAFETY: a task stays until its slot is cleared, and that waits for us.
+            unsafe { Task::retain(NonNull::new_unchecked(task), self.id()) }
+        })
     }
-}
-
-fn is_task(word: usize) -> bool {
-    word != 0 && word & FREE == 0
 }
 
 /// Where a walk through the list has come to.

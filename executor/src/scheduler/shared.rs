@@ -1,6 +1,7 @@
 //! What all cores of a runtime share.
 
 use super::{
+    counter::{self, Counter},
     idle::Idle,
     mail::DRAIN,
     policy::Policy,
@@ -219,37 +220,32 @@ impl Shared {
 
     /// How many tasks live.
     pub(crate) fn live(&self) -> u64 {
-        // Those that ended first, then those that began: both only grow, so if they are equal, there
-        // was a moment in between when no task lived.
-        let ended: u64 = self
-            .workers
-            .iter()
-            .map(|worker| worker.counters.0.finished.get())
-            .sum();
-        // Acquire, with that in `get`: not before.
-        fence(Acquire);
-        let begun: u64 = self
-            .workers
-            .iter()
-            .map(|worker| worker.counters.0.spawned.get())
-            .sum();
-        begun.wrapping_sub(ended)
+        counter::live(self.ended(), self.begun())
     }
 
-    /// Who is to be woken when no task but that one lives.
+    fn ended(&self) -> impl Iterator<Item = &Counter> {
+        self.workers
+            .iter()
+            .map(|worker| &worker.counters.0.finished)
+    }
+
+    fn begun(&self) -> impl Iterator<Item = &Counter> {
+        self.workers.iter().map(|worker| &worker.counters.0.spawned)
+    }
+
+    /// Who is to be woken when no task but that one lives. It looks for itself
+    /// after that: either the core that ends the last finds its waker under the
+    /// lock, or it sees through the lock what that core saw.
     pub(crate) fn set_drained(&self, waker: &Waker) {
         let before = self.drained.lock().replace(waker.clone());
         drop(before);
-        fence(SeqCst);
     }
 
     /// A core that drains has ended a task or has begun to drain.
     #[cold]
     pub(super) fn check_drained(&self) {
-        // One of the cores that end the last tasks sees what all others ended; pairs with itself.
-        fence(SeqCst);
         // The one that waits is a task too.
-        if self.live() <= 1 {
+        if counter::live_after_end(self.ended(), self.begun()) <= 1 {
             let waker = self.drained.lock().take();
             if let Some(waker) = waker {
                 waker.wake();

@@ -7,7 +7,7 @@
 use super::{TaskError, extra::Extra, state::State, waker};
 use crate::{
     queue::Linked,
-    scheduler::{registry::Slot, worker::Worker},
+    scheduler::{registry::Entry, worker::Worker},
 };
 use alloc::alloc::{alloc, dealloc};
 use core::{
@@ -32,7 +32,7 @@ pub(crate) struct Header {
     /// Next in whichever queue it is in, which guards it.
     link: AtomicPtr<Header>,
     /// Its place in the list of all tasks, until it has ended.
-    pub(crate) slot: NonNull<Slot>,
+    pub(crate) entry: NonNull<Entry>,
     /// Where it was spawned: that list is there. Counted, so it outlives the task.
     pub(crate) home: NonNull<Worker>,
     /// What not every task has. Null, or made once and freed with the task.

@@ -237,7 +237,7 @@ impl Header {
     #[inline]
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: its home lives as long as the task, and the slot as long as that.
-        unsafe { self.slot.as_ref() }.id()
+        unsafe { self.entry.as_ref() }.id()
     }
 
     /// What not every task has.
