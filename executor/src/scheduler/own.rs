@@ -28,6 +28,11 @@ impl Worker {
     ) -> bool {
         // SAFETY: it is queued, so it lives, and it is ours now.
         let word = unsafe { task.as_ref() }.state.now();
+        if word.was_cancelled() {
+            // The policy may have dropped it, and would again, and again while its finalizers run.
+            self.push_pinned(task, word.level());
+            return false;
+        }
         if word.is_pinned() && policy.is_shared() {
             // Another core would get it, and could not run it.
             self.push_back(task, word);
@@ -79,14 +84,7 @@ impl Worker {
                 let Some(task) = injector.pop() else {
                     break;
                 };
-                // SAFETY: it is queued, so it lives, and it is ours now.
-                let word = unsafe { task.as_ref() }.state.now();
-                if word.is_cancelled() {
-                    // The policy may have dropped it, and would again.
-                    self.push_pinned(task, word.level());
-                } else {
-                    self.push_own(task, policy, Reason::Woken);
-                }
+                self.push_own(task, policy, Reason::Woken);
             }
             shared.notify();
         }

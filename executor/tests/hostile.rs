@@ -1,0 +1,112 @@
+//! Programs that are allowed, and that nobody would write on purpose.
+#![cfg(not(loom))]
+
+use executor::{
+    Runtime,
+    scheduler::policy::{Fifo, Policy, Reason, Runnable},
+    task::{self, spawn, yield_now},
+    time::{Duration, sleep},
+};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::*},
+        mpsc,
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::Instant,
+};
+
+const LONG: std::time::Duration = std::time::Duration::from_secs(10);
+
+fn runtime(cores: usize) -> Runtime {
+    Runtime::builder().workers(cores).build().unwrap()
+}
+
+/// Fails if `what` takes for ever.
+fn in_time<R: Send + 'static>(what: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, receive) = mpsc::channel();
+    let thread = thread::spawn(move || send.send(what()).unwrap());
+    let result = receive.recv_timeout(LONG);
+    match result {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().unwrap_err())
+        }
+    }
+}
+
+/// Forgets every task with a tag.
+struct Forgetful(Fifo);
+
+impl Policy for Forgetful {
+    fn push(&self, task: Runnable, reason: Reason) {
+        if task.tag() == 0 {
+            self.0.push(task, reason);
+        }
+    }
+    fn pop(&self) -> Option<Runnable> {
+        self.0.pop()
+    }
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[test]
+fn a_bound_task_that_a_policy_drops_is_cancelled() {
+    for cores in [1, 2] {
+        in_time(move || {
+            let make = |_| Box::new(Forgetful(Fifo::new())) as Box<dyn Policy>;
+            let builder = Runtime::builder().workers(cores).policy(make);
+            builder.build().unwrap().block_on(async move {
+                for core in 0..cores {
+                    let builder = task::Builder::new().tag(1).core(core);
+                    let forgotten = builder.spawn(async { 1 });
+                    assert!(forgotten.await.unwrap_err().is_cancelled());
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn finalizers_run_to_their_end_whatever_a_policy_drops() {
+    /// Forgets every task with a tag, unless it is new.
+    struct Tired(Fifo);
+    impl Policy for Tired {
+        fn push(&self, task: Runnable, reason: Reason) {
+            if task.tag() == 0 || reason == Reason::Spawned {
+                self.0.push(task, reason);
+            }
+        }
+        fn pop(&self) -> Option<Runnable> {
+            self.0.pop()
+        }
+        fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+    in_time(|| {
+        let make = |_| Box::new(Tired(Fifo::new())) as Box<dyn Policy>;
+        let builder = Runtime::builder().workers(1).policy(make);
+        builder.build().unwrap().block_on(async {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let counts = ended.clone();
+            let forgotten = task::Builder::new().tag(1).spawn(async move {
+                task::on_exit(async move {
+                    yield_now().await;
+                    sleep(Duration::from_millis(1)).await;
+                    counts.fetch_add(1, Relaxed);
+                });
+                yield_now().await;
+            });
+            assert!(forgotten.await.unwrap_err().is_cancelled());
+            assert_eq!(ended.load(Relaxed), 1);
+        });
+    });
+}
