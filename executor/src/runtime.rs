@@ -306,7 +306,9 @@ impl Runtime {
         match result {
             Ok(output) => output,
             Err(TaskError::Panicked(panic)) => panic.resume(),
-            Err(TaskError::Cancelled) => unreachable!("nobody cancels what `block_on` runs"),
+            Err(TaskError::Cancelled) => {
+                panic!("the runtime's policy dropped what `block_on` ran")
+            }
         }
     }
 

@@ -40,6 +40,18 @@ fn in_time<R: Send + 'static>(what: impl FnOnce() -> R + Send + 'static) -> R {
     }
 }
 
+#[test]
+fn what_block_on_runs_cannot_be_cancelled() {
+    in_time(|| {
+        let output = runtime(1).block_on(async {
+            task::current().cancel();
+            yield_now().await;
+            5
+        });
+        assert_eq!(output, 5);
+    });
+}
+
 /// Forgets every task with a tag.
 struct Forgetful(Fifo);
 

@@ -66,7 +66,8 @@ impl<T> TaskHandle<T> {
 
     /// Asks the task to end: at its next await its future is dropped, its
     /// finalizers run, and whoever awaits it gets [`TaskError::Cancelled`]. A
-    /// task that never ran does not run. False: it has ended already.
+    /// task that never ran does not run. False: it has ended already, or it is
+    /// what a `block_on` runs, which always comes to its end.
     pub fn cancel(&self) -> bool {
         cancel(self.header())
     }
@@ -125,6 +126,10 @@ impl<T> TaskHandle<T> {
 
 /// See [`TaskHandle::cancel`].
 pub(super) fn cancel(header: &Header) -> bool {
+    // Whoever called `block_on` waits for an output, and for nothing else.
+    if header.state.now().is_main() {
+        return false;
+    }
     match header.state.cancel() {
         Wake::Queue(word) => schedule(header, word),
         Wake::Nothing => {}
