@@ -52,6 +52,37 @@ fn what_block_on_runs_cannot_be_cancelled() {
     });
 }
 
+#[test]
+fn a_block_on_within_one_from_outside_leaves_that_as_it_was() {
+    in_time(|| {
+        let runtime = &runtime(2);
+        let other = &self::runtime(1);
+        let is_served = &AtomicBool::new(false);
+        let is_over = &AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    is_served.store(true, Relaxed);
+                    while !is_over.load(Relaxed) {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                });
+            });
+            while !is_served.load(Relaxed) {
+                thread::yield_now();
+            }
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                runtime.block_on(async {
+                    other.block_on(async { yield_now().await });
+                    spawn(async { 3 }).await.unwrap()
+                })
+            }));
+            is_over.store(true, Relaxed);
+            assert_eq!(result.expect("a runtime runs here"), 3);
+        });
+    });
+}
+
 /// Forgets every task with a tag.
 struct Forgetful(Fifo);
 

@@ -56,12 +56,17 @@ impl Worker {
         self.core.store(core, Relaxed);
         cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
         drop(masked);
+        // A `block_on` from outside may be waiting here, whose future called this one.
+        let context = context::current();
+        let visited = context.task();
+        context.set_task(core::ptr::null_mut());
         self.arm();
         match self.policy() {
             None => self.turns(),
             Some(policy) => self.turns_of(policy),
         }
         self.flush();
+        context.set_task(visited);
         let _masked = hal::irq::mask();
         hal::clock::disarm();
         cores::set_local(core::ptr::null_mut());
