@@ -20,13 +20,14 @@ use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
 use core::{
     fmt,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     ptr::NonNull,
-    sync::atomic::{AtomicBool, Ordering::*},
+    sync::atomic::{AtomicBool, Ordering::*, fence},
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
 use hal::{
-    cores, irq,
+    cores::{self, CoreSet},
+    irq,
     lot::{self, Run},
 };
 
@@ -287,22 +288,46 @@ impl Runtime {
             cores::local().is_null() || irq::in_handler(),
             "`block_on` was called within a task: await the future instead"
         );
-        let shared = self.shared();
-        // Acquire pairs with the release below: the worker as the last one left it.
-        if shared.seat.swap(true, Acquire) {
-            return without_locals(|| self.wait_for(future));
+        if self.take_seat() {
+            return self.serve_seated(future);
         }
+        let mut future = pin!(future);
+        match without_locals(|| self.wait_for(future.as_mut())) {
+            Some(output) => output,
+            // Whoever served has left, and somebody has to.
+            None => self.serve_seated(future),
+        }
+    }
+
+    /// True: this thread is to serve the first core from here on.
+    fn take_seat(&self) -> bool {
+        let seat = &self.shared().seat;
+        // Acquire pairs with the release in `leave_seat`: the worker as the last one left it.
+        !seat.load(Relaxed) && !seat.swap(true, Acquire)
+    }
+
+    fn leave_seat(&self) {
+        let shared = self.shared();
+        // Release pairs with the acquire in `take_seat`.
+        shared.seat.store(false, Release);
+        // Pairs with the fence in `wait_for`: those are seen who have not seen the seat free.
+        fence(SeqCst);
+        let waiting = CoreSet(shared.visitors.load(Relaxed));
+        waiting.iter().for_each(cores::kick);
+    }
+
+    /// `block_on` once the seat is taken, which it leaves.
+    fn serve_seated<F: Future>(&self, future: F) -> F::Output {
         let result = without_locals(|| {
             let result = self.serve_while(future);
-            let worker = &shared.cores()[0];
+            let worker = &self.shared().cores()[0];
             if worker.has_locals() {
                 let ended = self.serve_while(worker.end_locals());
                 debug_assert!(ended.is_ok());
             }
             result
         });
-        // Release pairs with the acquire above.
-        shared.seat.store(false, Release);
+        self.leave_seat();
         match result {
             Ok(output) => output,
             Err(TaskError::Panicked(panic)) => panic.resume(),
@@ -339,23 +364,27 @@ impl Runtime {
         }
     }
 
-    /// `block_on` when another thread serves the first core.
-    fn wait_for<F: Future>(&self, future: F) -> F::Output {
+    /// `block_on` when another thread serves the first core. None: it has left,
+    /// and the seat is taken.
+    fn wait_for<F: Future>(&self, mut future: Pin<&mut F>) -> Option<F::Output> {
+        let _visit = Visit::begin(self.shared());
         let signal = Arc::new(Signal {
             core: cores::this_core(),
             is_set: AtomicBool::new(true),
         });
         let waker = Waker::from(signal.clone());
-        let mut future = pin!(future);
         loop {
             // Acquire pairs with the release in `wake`.
             if signal.is_set.swap(false, Acquire) {
                 let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
                 if let Poll::Ready(output) = task::waker::visit(self.shared(), poll) {
-                    return output;
+                    return Some(output);
                 }
             }
             let masked = irq::mask();
+            if self.take_seat() {
+                return None;
+            }
             if !signal.is_set.load(Relaxed) {
                 irq::wait(&masked);
             }
@@ -420,6 +449,30 @@ impl Drop for Runtime {
             let worker = NonNull::from(unsafe { &shared.as_ref().parts()[index] });
             Worker::release(worker);
         }
+    }
+}
+
+/// A thread that waits outside, and is told when the seat is left.
+struct Visit<'a> {
+    shared: &'a Shared,
+    /// The core's bit, unless it waits for another future of this runtime already.
+    bit: u64,
+}
+
+impl<'a> Visit<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let bit = 1 << cores::this_core();
+        let before = shared.visitors.fetch_or(bit, Relaxed);
+        // Pairs with the fence in `leave_seat`: who leaves it later sees this visitor.
+        fence(SeqCst);
+        let bit = bit & !before;
+        Self { shared, bit }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.shared.visitors.fetch_and(!self.bit, Relaxed);
     }
 }
 

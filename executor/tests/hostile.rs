@@ -41,6 +41,31 @@ fn in_time<R: Send + 'static>(what: impl FnOnce() -> R + Send + 'static) -> R {
 }
 
 #[test]
+fn who_waits_outside_serves_when_the_first_core_is_left() {
+    in_time(|| {
+        let runtime = &runtime(1);
+        let is_served = &AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    is_served.store(true, Relaxed);
+                    sleep(Duration::from_millis(100)).await;
+                });
+            });
+            while !is_served.load(Relaxed) {
+                thread::yield_now();
+            }
+            // Waits for a task that needs the core for longer than the other thread lends it.
+            let task = runtime.spawn(async {
+                sleep(Duration::from_millis(200)).await;
+                7
+            });
+            assert_eq!(runtime.block_on(task).unwrap(), 7);
+        });
+    });
+}
+
+#[test]
 fn what_block_on_runs_cannot_be_cancelled() {
     in_time(|| {
         let output = runtime(1).block_on(async {

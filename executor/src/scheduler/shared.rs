@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     drained: Lock<Option<Waker>>,
     /// Whether a thread serves worker 0.
     pub(crate) seat: AtomicBool,
+    /// Cores, by their numbers in the machine, that wait outside and would serve it.
+    pub(crate) visitors: AtomicU64,
     /// Workers 1 and up that have not returned.
     pub(crate) serving: AtomicUsize,
     /// The core that waits until they have.
@@ -89,6 +91,7 @@ impl Shared {
             phase: AtomicU8::new(Phase::Open as u8),
             drained: Lock::new(None),
             seat: AtomicBool::new(false),
+            visitors: AtomicU64::new(0),
             serving: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             config,
