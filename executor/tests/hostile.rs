@@ -66,6 +66,46 @@ fn who_waits_outside_serves_when_the_first_core_is_left() {
 }
 
 #[test]
+fn a_sleep_ends_when_nobody_is_in_the_first_seat() {
+    in_time(|| {
+        let runtime = runtime(2);
+        let woken = Arc::new(AtomicUsize::new(0));
+        // On the first core, as the other is busy.
+        let hold = Arc::new(AtomicBool::new(true));
+        let held = Arc::new(AtomicBool::new(false));
+        runtime.block_on(async {
+            let (hold, is_held) = (hold.clone(), held.clone());
+            task::Builder::new()
+                .core(1)
+                .spawn(async move {
+                    is_held.store(true, Relaxed);
+                    while hold.load(Relaxed) {
+                        thread::yield_now();
+                    }
+                })
+                .detach();
+            while !held.load(Relaxed) {
+                thread::yield_now();
+            }
+            let woken = woken.clone();
+            spawn(async move {
+                sleep(Duration::from_millis(50)).await;
+                woken.fetch_add(1, Relaxed);
+            })
+            .detach();
+            yield_now().await;
+            yield_now().await;
+        });
+        hold.store(false, Relaxed);
+        let end = Instant::now() + std::time::Duration::from_secs(3);
+        while woken.load(Relaxed) == 0 {
+            assert!(Instant::now() < end, "its timer is looked at by nobody");
+            thread::yield_now();
+        }
+    });
+}
+
+#[test]
 fn what_block_on_runs_cannot_be_cancelled() {
     in_time(|| {
         let output = runtime(1).block_on(async {

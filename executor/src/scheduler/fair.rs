@@ -91,7 +91,7 @@ impl Worker {
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
         self.fairness.begin_round();
         // A busy core of the host is not interrupted by its timer.
-        let timer = self.timers.next();
+        let timer = self.next_timer();
         if timer != u64::MAX && timer <= self.shared().clock.now() {
             self.expire_timers();
         }

@@ -12,7 +12,10 @@ use crate::{
     queue::Inbox,
     task::{cell::Header, state::Word},
 };
-use core::{ptr::NonNull, sync::atomic::Ordering::*};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{Ordering::*, fence},
+};
 use hal::cores;
 
 /// There is something in the inbox, or in that for pinned tasks.
@@ -146,21 +149,63 @@ impl Worker {
 
     // ---- time ----
 
+    /// The first worker, if nobody serves it and this one has to look after its
+    /// timers: what waits for them may be any task, wherever it runs.
+    fn ward(&self) -> Option<&Worker> {
+        if self.index != 1 {
+            return None;
+        }
+        let first = &self.shared().cores()[0];
+        // Relaxed: who changes it sends mail after that.
+        (!first.is_served.load(Relaxed)).then_some(first)
+    }
+
+    /// When there is a timer to look after; `u64::MAX`: never.
+    pub(super) fn next_timer(&self) -> u64 {
+        let ward = self.ward().map_or(u64::MAX, |ward| ward.timers.next());
+        self.timers.next().min(ward)
+    }
+
     pub(super) fn expire_timers(&self) {
-        let shared = self.shared();
-        self.timers.expire(shared.clock.now());
+        let now = self.shared().clock.now();
+        self.timers.expire(now);
+        if let Some(ward) = self.ward() {
+            ward.timers.expire(now);
+        }
         self.arm();
     }
 
     /// Another core has put a timer here that is due before all others.
     pub(crate) fn look_at_timers(&self) {
         self.post_mail(TIMER);
+        // Its fence pairs with that in `leave_timers`: whoever left is seen to have, or has seen the timer.
         self.shared().notify_core(self.index);
+        if self.index == 0 && !self.is_served.load(Relaxed) {
+            self.tell_deputy();
+        }
+    }
+
+    /// Nobody serves this worker for now: its timers are another's.
+    pub(super) fn leave_timers(&self) {
+        self.is_served.store(false, Relaxed);
+        // Pairs with the fence of `notify_core` in `look_at_timers`.
+        fence(SeqCst);
+        if self.index == 0 && self.timers.next() != u64::MAX {
+            self.tell_deputy();
+        }
+    }
+
+    fn tell_deputy(&self) {
+        let shared = self.shared();
+        if let Some(deputy) = shared.cores().get(1) {
+            deputy.post_mail(TIMER);
+            shared.notify_core(deputy.index);
+        }
     }
 
     /// Sets the hardware's timer to the next deadline.
     pub(crate) fn arm(&self) {
-        let next = self.timers.next();
+        let next = self.next_timer();
         if next != u64::MAX {
             self.shared().clock.arm(next);
         }

@@ -54,7 +54,7 @@ impl Worker {
         shared.idle.retract(self.index);
         drop(masked);
         // Who has no interrupt that says so finds out here.
-        if self.timers.next() <= shared.clock.now() {
+        if self.next_timer() <= shared.clock.now() {
             self.post_mail(mail::TIMER);
         }
         trace::event(trace::Kind::Unpark, || TaskId::NONE);

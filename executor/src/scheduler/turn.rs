@@ -54,6 +54,7 @@ impl Worker {
             "this core serves a runtime already"
         );
         self.core.store(core, Relaxed);
+        self.is_served.store(true, Relaxed);
         cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
         drop(masked);
         // A `block_on` from outside may be waiting here, whose future called this one.
@@ -67,6 +68,7 @@ impl Worker {
         }
         self.flush();
         context.set_task(visited);
+        self.leave_timers();
         let _masked = hal::irq::mask();
         hal::clock::disarm();
         cores::set_local(core::ptr::null_mut());

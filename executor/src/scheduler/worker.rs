@@ -28,7 +28,7 @@ use core::{
     cell::{Cell, UnsafeCell},
     future::poll_fn,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*},
     task::{Poll, Waker},
 };
 use hal::{cores, preempt};
@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     /// Its number in the machine; set when it starts.
     pub(super) core: AtomicUsize,
+    /// Whether a core serves it now. Only the first of a runtime is ever left.
+    pub(super) is_served: AtomicBool,
 }
 
 // SAFETY: the cells and lists are for the owner only, by the contract of the methods that touch them;
@@ -167,6 +169,7 @@ impl Worker {
             is_many: how.is_many,
             index,
             core: AtomicUsize::new(usize::MAX),
+            is_served: AtomicBool::new(false),
         }
     }
 
