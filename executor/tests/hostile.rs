@@ -218,3 +218,55 @@ fn finalizers_run_to_their_end_whatever_a_policy_drops() {
         });
     });
 }
+
+/// A waker of somebody who does not know how to do it.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker panics");
+    }
+}
+
+#[test]
+fn a_join_waker_that_panics_harms_nobody() {
+    for cores in [1, 2] {
+        in_time(move || {
+            let runtime = runtime(cores);
+            runtime.block_on(async move {
+                let go = Arc::new(AtomicBool::new(false));
+                let may_go = go.clone();
+                let builder = task::Builder::new().core(cores - 1);
+                let mut task = builder.spawn(async move {
+                    while !may_go.load(Relaxed) {
+                        yield_now().await;
+                    }
+                });
+                let waker = Waker::from(Arc::new(Panics));
+                let poll = pin!(&mut task).poll(&mut Context::from_waker(&waker));
+                assert!(poll.is_pending());
+                go.store(true, Relaxed);
+                while !task.is_finished() {
+                    yield_now().await;
+                }
+                assert!(task.await.is_ok());
+                assert_eq!(spawn(async { 1 }).await.unwrap(), 1);
+            });
+            drop(runtime);
+        });
+    }
+}
+
+#[test]
+fn a_timer_waker_that_panics_harms_nobody() {
+    in_time(|| {
+        runtime(1).block_on(async {
+            let mut quick = pin!(sleep(Duration::from_millis(5)));
+            let waker = Waker::from(Arc::new(Panics));
+            let poll = quick.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+            sleep(Duration::from_millis(20)).await;
+            assert!(quick.is_elapsed());
+        });
+    });
+}

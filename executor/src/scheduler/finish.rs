@@ -13,8 +13,20 @@ use crate::task::{
     waker,
 };
 use crate::trace;
-use core::{mem::ManuallyDrop, ptr::NonNull, task::Context};
-use hal::context;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull,
+    task::{Context, Waker},
+};
+use hal::{context, unwind};
+
+/// Wakes somebody of whom nothing is known, from the core's own loop. A panic in
+/// it has nobody to go to but the core, which has to go on; on the host it has
+/// printed itself.
+#[inline(never)]
+fn wake_foreign(waker: Waker) {
+    let _ = unwind::catch(|| waker.wake());
+}
 
 impl Worker {
     /// Ends a cancelled task: its future is dropped where it stands.
@@ -155,7 +167,7 @@ impl Worker {
                     self.displace(before, word);
                 }
             }
-            _ => ManuallyDrop::into_inner(joiner).wake(),
+            _ => wake_foreign(ManuallyDrop::into_inner(joiner)),
         }
         if header.state.release() {
             // SAFETY: that was the last reference.

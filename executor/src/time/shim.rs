@@ -7,6 +7,15 @@ pub use hal::sync::Lock;
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
 
+/// Wakes somebody of whom nothing is known. A panic in it must not keep others
+/// from being woken; on the host it has printed itself.
+pub fn wake(waker: core::task::Waker) {
+    #[cfg(not(loom))]
+    let _ = hal::unwind::catch(|| waker.wake());
+    #[cfg(loom)]
+    waker.wake();
+}
+
 /// A cell with loom's interface, and nothing else to it.
 #[cfg(not(loom))]
 pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

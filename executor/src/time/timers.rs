@@ -20,7 +20,7 @@
 
 use super::{
     list::Entry,
-    shim::{Lock, UnsafeCell},
+    shim::{Lock, UnsafeCell, wake},
     wheel::{NEVER, Wheel},
 };
 use alloc::boxed::Box;
@@ -311,7 +311,7 @@ impl Timers {
             if cfg!(seeded = "timer_next_after_unlock") {
                 self.next.store(next, Relaxed);
             }
-            wakers.into_iter().flatten().for_each(Waker::wake);
+            wakers.into_iter().flatten().for_each(wake);
             fired += batch;
             if !is_more {
                 return fired;

@@ -6,7 +6,10 @@
 //! entry is a search through all that wait on this core, so this is for the
 //! dozens of tasks that crates bring along; `sleep` has no such limit.
 
-use super::{shim::Lock, wheel::NEVER};
+use super::{
+    shim::{Lock, wake},
+    wheel::NEVER,
+};
 use alloc::vec::Vec;
 use core::{
     array, mem,
@@ -97,7 +100,7 @@ impl Wakes {
             }
             let is_more = wakers[BATCH - 1].is_some();
             for waker in wakers.into_iter().flatten() {
-                waker.wake();
+                wake(waker);
                 woken += 1;
             }
             if !is_more {
