@@ -270,3 +270,47 @@ fn a_timer_waker_that_panics_harms_nobody() {
         });
     });
 }
+
+#[test]
+fn a_task_that_yields_to_one_that_hogs_goes_on_elsewhere() {
+    in_time(|| {
+        let runtime = runtime(2);
+        let (longest, is_over) = runtime.block_on(async {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let hogs = Arc::new(AtomicBool::new(false));
+            let waker = Arc::new(std::sync::Mutex::new(None::<Waker>));
+            let hog = {
+                let (waker, hogs, is_over) = (waker.clone(), hogs.clone(), is_over.clone());
+                spawn(poll_fn(move |context| {
+                    if !hogs.load(Relaxed) {
+                        *waker.lock().unwrap() = Some(context.waker().clone());
+                        return Poll::Pending;
+                    }
+                    let end = Instant::now() + std::time::Duration::from_millis(300);
+                    while Instant::now() < end {
+                        thread::yield_now();
+                    }
+                    is_over.store(true, Relaxed);
+                    Poll::Ready(())
+                }))
+            };
+            while waker.lock().unwrap().is_none() {
+                yield_now().await;
+            }
+            let other = is_over.clone();
+            let task = spawn(async move {
+                // All others are asleep.
+                thread::sleep(std::time::Duration::from_millis(50));
+                hogs.store(true, Relaxed);
+                let begin = Instant::now();
+                waker.lock().unwrap().take().unwrap().wake();
+                yield_now().await;
+                (begin.elapsed(), other.load(Relaxed))
+            });
+            let longest = task.await.unwrap();
+            hog.await.unwrap();
+            longest
+        });
+        assert!(!is_over, "it waited {longest:?} next to a core that slept");
+    });
+}

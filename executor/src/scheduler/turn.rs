@@ -269,7 +269,12 @@ impl Worker {
         if self.has_mail() {
             self.drain_inbox();
         }
+        // What comes before it may take long. If nothing does, it is the next anyway.
+        let waits = self.ready.get() != 0 && !word.is_pinned();
         self.push_back(task, word);
+        if waits {
+            self.notify_others();
+        }
     }
 
     /// A turn of a task that was paused by others meanwhile, or not as it wanted.

@@ -259,7 +259,7 @@ impl Worker {
 
     /// There is something that other cores could take, if there are any.
     #[inline]
-    fn notify_others(&self) {
+    pub(super) fn notify_others(&self) {
         if self.is_many {
             self.shared().notify();
         }
