@@ -36,6 +36,9 @@ pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            // If this runs within another future that waits so on this core, a wake of that may have
+            // been taken for one of this: let it look again.
+            WOKEN[core].store(true, Relaxed);
             return output;
         }
         loop {

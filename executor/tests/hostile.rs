@@ -314,3 +314,39 @@ fn a_task_that_yields_to_one_that_hogs_goes_on_elsewhere() {
         assert!(!is_over, "it waited {longest:?} next to a core that slept");
     });
 }
+
+#[test]
+fn a_wake_is_not_lost_to_a_future_within() {
+    in_time(|| {
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let mut polls = 0;
+        executor::block_on_simple(poll_fn(|context| {
+            polls += 1;
+            if is_woken.load(Relaxed) {
+                return Poll::Ready(());
+            }
+            if polls == 1 {
+                // Both are woken while the inner one waits, and the outer one has not looked yet.
+                let (outer, is_woken) = (context.waker().clone(), is_woken.clone());
+                let is_over = Arc::new(AtomicBool::new(false));
+                let inner_is_over = is_over.clone();
+                executor::block_on_simple(poll_fn(move |context| {
+                    if is_over.load(Acquire) {
+                        return Poll::Ready(());
+                    }
+                    let (outer, inner) = (outer.clone(), context.waker().clone());
+                    let (is_over, is_woken) = (inner_is_over.clone(), is_woken.clone());
+                    thread::spawn(move || {
+                        thread::sleep(std::time::Duration::from_millis(20));
+                        is_over.store(true, Release);
+                        is_woken.store(true, Relaxed);
+                        outer.wake();
+                        inner.wake();
+                    });
+                    Poll::Pending
+                }));
+            }
+            Poll::Pending
+        }));
+    });
+}
