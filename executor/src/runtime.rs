@@ -441,6 +441,10 @@ impl Drop for Runtime {
         if shared.phase() != Phase::Draining {
             self.end(Phase::Cancelling);
         }
+        #[cfg(feature = "embassy-time")]
+        for worker in shared.cores() {
+            worker.timers.forget_wakes();
+        }
         let shared = self.shared;
         // SAFETY: as long as one worker is left to release.
         let count = unsafe { shared.as_ref() }.parts().len();

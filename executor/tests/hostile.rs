@@ -350,3 +350,37 @@ fn a_wake_is_not_lost_to_a_future_within() {
         }));
     });
 }
+
+#[cfg(feature = "embassy-time")]
+#[test]
+fn a_timer_without_a_node_does_not_keep_the_runtime() {
+    /// There as long as the runtime's memory is.
+    struct Counted(Fifo, #[allow(dead_code)] Arc<()>);
+    impl Policy for Counted {
+        fn push(&self, task: Runnable, reason: Reason) {
+            self.0.push(task, reason);
+        }
+        fn pop(&self) -> Option<Runnable> {
+            self.0.pop()
+        }
+        fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+    in_time(|| {
+        let count = Arc::new(());
+        let counted = count.clone();
+        let make = move |_| Box::new(Counted(Fifo::new(), counted.clone())) as Box<dyn Policy>;
+        let runtime = Runtime::builder().workers(1).policy(make).build().unwrap();
+        runtime.block_on(async {
+            spawn(async {
+                let hour = embassy_time::Duration::from_secs(3600);
+                let _ = embassy_time::with_timeout(hour, yield_now()).await;
+            })
+            .await
+            .unwrap();
+        });
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&count), 1, "its memory is gone");
+    });
+}

@@ -165,6 +165,13 @@ impl Timers {
         self.wakes.schedule(at, waker) && at < self.next.load(Relaxed)
     }
 
+    /// Forgets the wakers without a node: a runtime that has ended wakes nobody, and the
+    /// tasks that they refer to would keep it.
+    #[cfg(feature = "embassy-time")]
+    pub fn forget_wakes(&self) {
+        self.wakes.forget();
+    }
+
     /// Whether it has memory for timers.
     #[cfg(test)]
     pub fn has_wheel(&self) -> bool {

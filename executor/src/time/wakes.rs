@@ -109,6 +109,17 @@ impl Wakes {
         }
     }
 
+    /// Forgets all.
+    pub fn forget(&self) {
+        let waiting = {
+            let mut waiting = self.waiting.lock();
+            self.next.store(NEVER, Relaxed);
+            mem::take(&mut *waiting)
+        };
+        // Foreign code, without the lock.
+        drop(waiting);
+    }
+
     fn note_next(&self, waiting: &[Wake]) {
         let next = waiting.last().map_or(NEVER, |wake| wake.at);
         self.next.store(next, Relaxed);
