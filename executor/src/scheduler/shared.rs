@@ -14,7 +14,6 @@ use crate::{
 };
 use alloc::boxed::Box;
 use core::{
-    mem::MaybeUninit,
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
     task::Waker,
@@ -67,8 +66,11 @@ impl Shared {
         count: usize,
         policy: Option<&dyn Fn(usize) -> Box<dyn Policy>>,
     ) -> NonNull<Self> {
-        let mut memory = Box::<MaybeUninit<Self>>::new(MaybeUninit::uninit());
-        let shared = NonNull::from(&mut *memory).cast::<Self>();
+        // Raw from the beginning: its workers know where it will be, and a box that is written to
+        // would put an end to all other pointers into it.
+        let memory = Box::into_raw(Box::<Self>::new_uninit());
+        // SAFETY: a box is not null.
+        let shared = unsafe { NonNull::new_unchecked(memory) }.cast::<Self>();
         let how = How {
             queue: config.queue,
             is_many: count > 1,
@@ -80,7 +82,7 @@ impl Shared {
             Worker::new(shared, index, how, own)
         };
         let clock = Clock::new(config.virtual_clock);
-        memory.write(Self {
+        let this = Self {
             injectors: core::array::from_fn(|_| Injector::new()),
             idle: Idle::new(),
             born: clock.now(),
@@ -95,8 +97,9 @@ impl Shared {
             serving: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             config,
-        });
-        Box::leak(memory);
+        };
+        // SAFETY: memory of its own, that nobody has looked at yet.
+        unsafe { shared.write(this) };
         shared
     }
 

@@ -17,7 +17,7 @@ use core::{
     mem::{ManuallyDrop, MaybeUninit},
     pin::Pin,
     ptr::NonNull,
-    sync::atomic::AtomicPtr,
+    sync::atomic::{AtomicPtr, Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 use hal::unwind;
@@ -252,10 +252,10 @@ impl Header {
 /// Nobody refers to it, and neither future nor outcome is in it.
 #[inline]
 pub(crate) unsafe fn free(task: NonNull<Header>) {
-    // SAFETY: nobody else looks at it.
-    let header = unsafe { &mut *task.as_ptr() };
+    // SAFETY: it is there until it is freed below. Not as `&mut`: `task` may come from a shared reference.
+    let header = unsafe { task.as_ref() };
     let dealloc = header.vtable.dealloc;
-    let extra = *header.extra.get_mut();
+    let extra = header.extra.load(Relaxed);
     if !extra.is_null() {
         // SAFETY: the caller's promise.
         return unsafe { free_with_extra(task, extra) };
