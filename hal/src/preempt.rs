@@ -3,7 +3,7 @@
 //! The count lives in the context's block. Dropping the last guard gives way
 //! if an interrupt has asked for it meanwhile.
 
-use crate::{context, traps};
+use crate::{context, irq, traps};
 use core::{
     marker::PhantomData,
     sync::atomic::{Ordering::*, compiler_fence},
@@ -61,12 +61,15 @@ fn leave() -> bool {
     context.need_resched.load(Relaxed) != 0
 }
 
-/// Gives way if no guard is left.
+/// Gives way if no guard is left, and this is neither a handler, which ends by
+/// giving way itself, nor under a lock, which others would wait for: then
+/// whoever drops a guard next is asked again.
 #[cold]
 #[inline(never)]
 fn was_asked<T>(value: T) -> T {
     let context = context::current();
-    if context.guards.load(Relaxed) == 0 {
+    let is_free = context.guards.load(Relaxed) == 0 && context.masks.load(Relaxed) == 0;
+    if is_free && !irq::in_handler() {
         context.need_resched.store(0, Relaxed);
         traps::upcalls().give_way();
     }

@@ -10,13 +10,14 @@ use hal::{
     irq::{self, Line},
     preempt,
     stack::Bounds,
+    sync::Lock,
     traps::{self, Fault, Upcalls},
 };
 use std::{
     ptr::NonNull,
     sync::{
         Mutex, Once,
-        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
@@ -26,6 +27,8 @@ struct Heard {
     timers: AtomicUsize,
     lines: AtomicU64,
     ways: AtomicUsize,
+    /// Whether the next kick asks to give way.
+    asks: AtomicBool,
     /// When the timer fired.
     fired: AtomicU64,
     /// Context to resume at the end of the next interrupt.
@@ -38,6 +41,7 @@ static HEARD: [Heard; MAX_CORES] = [const {
         timers: AtomicUsize::new(0),
         lines: AtomicU64::new(0),
         ways: AtomicUsize::new(0),
+        asks: AtomicBool::new(false),
         fired: AtomicU64::new(0),
         next: AtomicPtr::new(std::ptr::null_mut()),
     }
@@ -61,6 +65,10 @@ impl Upcalls for Listener {
         drop(irq::mask());
         assert!(!irq::are_enabled());
         heard().kicks.fetch_add(1, Relaxed);
+        if heard().asks.swap(false, Relaxed) {
+            preempt::request();
+            drop(preempt::guard());
+        }
     }
     fn on_line(&self, line: Line) {
         heard().lines.fetch_or(1 << line.0, Relaxed);
@@ -283,6 +291,26 @@ fn the_last_guard_gives_way_if_it_was_asked_to() {
         preempt::request();
         assert_eq!(guard.release("value"), "value");
         assert_eq!(ways(), 2);
+    });
+}
+
+#[test]
+fn nobody_gives_way_in_a_handler_or_under_a_lock() {
+    machine(1, |_| {
+        irq::enable_each_core();
+        let ways = || heard().ways.load(Relaxed);
+        // As a wake does, in the handler that has just asked.
+        heard().asks.store(true, Relaxed);
+        cores::kick(cores::this_core());
+        assert_eq!(heard().kicks.load(Relaxed), 1);
+        assert_eq!(ways(), 0, "not in the handler");
+        let lock = Lock::new(());
+        let locked = lock.lock();
+        drop(preempt::guard());
+        assert_eq!(ways(), 0, "others wait for the lock");
+        drop(locked);
+        drop(preempt::guard());
+        assert_eq!(ways(), 1, "but not for ever");
     });
 }
 
