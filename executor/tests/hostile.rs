@@ -351,6 +351,47 @@ fn a_wake_is_not_lost_to_a_future_within() {
     });
 }
 
+#[test]
+fn more_threads_than_cores_can_be_numbered_may_wait() {
+    in_time(|| {
+        let runtime = &runtime(2);
+        let (all_in, stay) = (&AtomicUsize::new(0), &AtomicBool::new(true));
+        thread::scope(|scope| {
+            for _ in 0..64 {
+                scope.spawn(|| {
+                    // Asks which core it is.
+                    runtime.spawn(async {}).detach();
+                    all_in.fetch_add(1, Relaxed);
+                    while stay.load(Relaxed) {
+                        thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                });
+            }
+            while all_in.load(Relaxed) < 64 {
+                thread::yield_now();
+            }
+            let late = scope.spawn(|| {
+                for _ in 0..5 {
+                    runtime.block_on(async {
+                        let slow = spawn(async { sleep(Duration::from_millis(5)).await });
+                        slow.await.unwrap();
+                    });
+                }
+            });
+            let end = Instant::now() + std::time::Duration::from_secs(4);
+            while !late.is_finished() && Instant::now() < end {
+                thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let hangs = !late.is_finished();
+            stay.store(false, Relaxed);
+            if hangs {
+                eprintln!("it hangs");
+                std::process::exit(1);
+            }
+        });
+    });
+}
+
 #[cfg(feature = "embassy-time")]
 #[test]
 fn a_timer_without_a_node_does_not_keep_the_runtime() {

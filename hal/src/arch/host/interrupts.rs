@@ -62,6 +62,12 @@ pub fn wait_for_interrupt() {
     while !is_pending(core) {
         bring_up::panic_if_another_core_did();
         let deadline = core.deadline.load(Relaxed);
+        if !core.is_numbered() {
+            // Kicks for its number go to another: it looks again by itself, as if it had been kicked.
+            let a_while = Duration::from_millis(1);
+            drop(core.wake.wait_timeout(asleep, a_while));
+            return interrupt();
+        }
         asleep = if deadline == u64::MAX {
             core.wake
                 .wait(asleep)

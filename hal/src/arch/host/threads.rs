@@ -5,8 +5,8 @@
 //! does when it takes a lock, is lent the highest number that is free, with a
 //! context of its own and interrupts enabled, and gives it back when it ends.
 //! With all numbers taken (more than 64 threads at once) it counts as another
-//! core 0: guards and locks work, but what is kept per core is then shared by
-//! threads that run at once, and a lock that the real core 0 holds looks as if
+//! core 0: guards and locks work, and it looks for kicks every millisecond, but
+//! what is kept per core is then shared by threads that run at once, and a lock that the real core 0 holds looks as if
 //! this thread held it.
 
 use crate::{context::ContextBlock, cores::MAX_CORES, stack::Bounds};
@@ -63,6 +63,13 @@ impl Core {
             falling_asleep: Mutex::new(()),
             wake: Condvar::new(),
         }
+    }
+}
+
+impl Core {
+    /// Whether its number leads to it; see above.
+    pub(super) fn is_numbered(&self) -> bool {
+        ptr::eq(self, &CORES[self.id])
     }
 }
 
