@@ -105,13 +105,15 @@ fn such_a_future_may_have_finalizers() {
     for cores in [1, 3] {
         let runtime = runtime(cores);
         let dropped = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::new(AtomicUsize::new(0));
         let finalized = Arc::new(AtomicUsize::new(0));
         for round in 0..100 {
             let future = WakesInDrop::new(round % 2 == 0, &dropped);
             let last = WakesInDrop::new(true, &dropped);
-            let finalized = finalized.clone();
+            let (begun, finalized) = (begun.clone(), finalized.clone());
             runtime
                 .spawn(async move {
+                    begun.fetch_add(1, Relaxed);
                     on_exit(async move {
                         yield_now().await;
                         last.await;
@@ -121,7 +123,12 @@ fn such_a_future_may_have_finalizers() {
                 })
                 .detach();
         }
-        runtime.block_on(sleep(Duration::from_millis(5)));
+        // One that never ran has no finalizers.
+        runtime.block_on(async {
+            while begun.load(Relaxed) < 100 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
         runtime.shutdown_now();
         assert_eq!(dropped.load(Relaxed), 200);
         assert_eq!(finalized.load(Relaxed), 100);
