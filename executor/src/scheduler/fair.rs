@@ -86,6 +86,14 @@ impl Fairness {
 }
 
 impl Worker {
+    /// Tasks that yield in turn kick nobody: a core that sleeps hears of them here.
+    fn share(&self) {
+        let shared = self.shared();
+        if shared.config.stealing && shared.idle.sleepers() != 0 && self.has_stealable() {
+            shared.notify();
+        }
+    }
+
     /// A turn for what has waited longest, starting where the last one ended.
     #[cold]
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
@@ -95,6 +103,7 @@ impl Worker {
         if timer != u64::MAX && timer <= self.shared().clock.now() {
             self.expire_timers();
         }
+        self.share();
         let sources = self.sources();
         // Those from where the last turn ended on, and then those before.
         let first = self.fairness.source.get();
