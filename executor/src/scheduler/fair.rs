@@ -89,7 +89,11 @@ impl Worker {
     /// Tasks that yield in turn kick nobody: a core that sleeps hears of them here.
     fn share(&self) {
         let shared = self.shared();
-        if shared.config.stealing && shared.idle.sleepers() != 0 && self.has_stealable() {
+        if self.is_many
+            && shared.config.stealing
+            && shared.idle.sleepers() != 0
+            && self.has_stealable()
+        {
             shared.notify();
         }
     }

@@ -57,9 +57,7 @@ impl Worker {
     /// somebody waits for the outcome.
     #[inline(always)]
     pub(super) fn end_usual(&self, header: &Header) {
-        // SAFETY: a task's home lives as long as the task.
-        let home = unsafe { header.home.as_ref() };
-        if header.extra().is_some() || !core::ptr::eq(home, self) {
+        if header.extra().is_some() || header.home.as_ptr().cast_const() != self.usual_home.get() {
             return self.end_unusual(header);
         }
         // SAFETY: the owner of the list, and the task is in it.
@@ -68,7 +66,7 @@ impl Worker {
             return self.end_removed(header);
         }
         self.wake_joiner(header);
-        self.count_end();
+        self.counters.0.finished.add(1);
     }
 
     #[inline(never)]
@@ -186,7 +184,6 @@ impl Worker {
         self.shared().check_drained();
     }
 
-    #[inline(always)]
     fn count_end(&self) {
         self.counters.0.finished.add(1);
         if self.phase.get() != Phase::Open {

@@ -105,6 +105,8 @@ impl Worker {
     fn enter_phase(&self, phase: Phase) {
         self.phase.set(phase);
         self.is_plain.set(false);
+        // Ends are counted, and looked at, one by one from here on.
+        self.usual_home.set(core::ptr::null());
         if phase == Phase::Cancelling {
             self.cancel_part();
         }

@@ -12,6 +12,7 @@
 
 use super::{
     policy::{Policy, Reason},
+    shared::Phase,
     worker::{DEQUE, KINDS, Level, NEXT, NEXT_STREAK, PINNED, RING, Worker},
 };
 use crate::{
@@ -54,6 +55,9 @@ impl Worker {
             "this core serves a runtime already"
         );
         self.core.store(core, Relaxed);
+        if self.phase.get() == Phase::Open {
+            self.usual_home.set(self);
+        }
         self.is_served.store(true, Relaxed);
         cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
         drop(masked);

@@ -73,6 +73,8 @@ pub(crate) struct Worker {
     pub(crate) registry: Registry,
     /// How far the runtime has come, as this core knows.
     pub(super) phase: Cell<Phase>,
+    /// This worker, if the end of a task that is at home here needs no more than the usual; else null.
+    pub(super) usual_home: Cell<*const Worker>,
     /// Nothing is special about tasks spawned here: no policy, no tracking, not shutting down.
     pub(super) is_plain: Cell<bool>,
 
@@ -104,7 +106,7 @@ pub(crate) struct Worker {
     /// The user's own policy.
     policy: Option<Box<dyn Policy>>,
     /// The runtime has more than one core.
-    is_many: bool,
+    pub(super) is_many: bool,
     /// Its number in the runtime.
     pub(crate) index: usize,
     /// Its number in the machine; set when it starts.
@@ -149,6 +151,7 @@ impl Worker {
             }),
             registry: Registry::new(),
             phase: Cell::new(Phase::Open),
+            usual_home: Cell::new(core::ptr::null()),
             is_plain: Cell::new(how.is_plain),
             locals: Cell::new(0),
             locals_ended: Cell::new(None),
