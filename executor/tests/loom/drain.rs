@@ -100,7 +100,7 @@ impl Runtime {
 #[test]
 fn the_last_two_tasks_end_at_once() {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(2));
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));
     builder.check(|| {
         let runtime = Runtime::new([1, 1]);
         let other = spawn(&runtime, |runtime| runtime.end_task(1));

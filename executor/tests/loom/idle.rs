@@ -204,7 +204,7 @@ fn spawn(machine: &Arc<Machine>, act: impl FnOnce(&Machine) + 'static) -> thread
 /// Models of more than two threads have so many orders that fewer switches must do.
 fn many_threads(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(2));
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));
     builder.check(model);
 }
 
@@ -327,13 +327,12 @@ fn the_only_sleeper_wakes_by_itself_against_work() {
         machine.asleep(0);
         // Its own business.
         machine.cores[0].mail.push(1);
-        machine.begin(1);
         let first = spawn(&machine, |machine| machine.kick(machine.idle.notify()));
         let early = spawn(&machine, |machine| machine.wakes(0));
-        let late = spawn(&machine, |machine| machine.find(1));
+        let late = spawn(&machine, |machine| machine.serve(1));
+        early.join().unwrap();
         machine.inject();
         first.join().unwrap();
-        early.join().unwrap();
         late.join().unwrap();
         machine.check();
     });

@@ -138,7 +138,7 @@ fn a_walk_against_the_end_of_a_task_and_the_next() {
 #[test]
 fn two_walks_against_the_end_of_a_task() {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(2));
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));
     builder.check(|| {
         let list = List::new();
         list.spawn(0);
