@@ -285,8 +285,8 @@ impl Runtime {
     /// If the future panics, and within a task: await there instead.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
-            cores::local().is_null() || irq::in_handler(),
-            "`block_on` was called within a task: await the future instead"
+            cores::local().is_null() && !irq::in_handler(),
+            "`block_on` was called within a task, where you can await, or in an interrupt, where you cannot wait"
         );
         if self.take_seat() {
             return self.serve_seated(future);
@@ -359,8 +359,10 @@ impl Runtime {
             if let Poll::Ready(outcome) = pin!(&mut main).poll(&mut Context::from_waker(&waker)) {
                 return outcome;
             }
+            let bomb = Bomb;
             // SAFETY: the seat is ours, and the runtime outlives `self`.
             unsafe { worker.run() };
+            core::mem::forget(bomb);
         }
     }
 
@@ -524,5 +526,16 @@ pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {
         (None, None) => {
             panic!("no runtime runs here: call this within `Runtime::block_on` or a task")
         }
+    }
+}
+
+/// Ends the program if the loop of a core unwinds, as a policy that panics makes
+/// it: the task that `block_on` waits for, and what it borrows, would be left in a queue.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        // A panic within a panic does not unwind.
+        panic!("the loop of a core panicked; a policy of the user's own must not");
     }
 }

@@ -4,6 +4,7 @@
 use super::{TaskId, finalizers::Finalizer};
 use alloc::{borrow::Cow, vec::Vec};
 use core::{
+    alloc::Layout,
     cell::UnsafeCell,
     sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
@@ -51,6 +52,18 @@ impl Extra {
             waits_for: AtomicPtr::new(core::ptr::null_mut()),
             finalizers: UnsafeCell::new(Vec::new()),
         }
+    }
+
+    /// Gives it memory of its own; None: there is none.
+    pub(crate) fn try_box(self) -> Option<*mut Self> {
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc::alloc::alloc(Layout::new::<Self>()) }.cast::<Self>();
+        if memory.is_null() {
+            return None;
+        }
+        // SAFETY: fresh memory of this layout, as a box has it.
+        unsafe { memory.write(self) };
+        Some(memory)
     }
 
     /// Counts a poll. By the core that runs the task.

@@ -378,7 +378,8 @@ pub(crate) unsafe fn start<F: Future>(
     let extra = if asks {
         let spawner = || waker::current_header().map(|spawner| spawner.id());
         let parent = how.parent.or_else(spawner);
-        Box::into_raw(Box::new(builder.extra(parent, shared.clock.now())))
+        let extra = builder.extra(parent, shared.clock.now());
+        extra.try_box().ok_or(SpawnError::NoMemory)?
     } else {
         core::ptr::null_mut()
     };
@@ -425,7 +426,13 @@ unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, Spa
         Origin::Outside(shared) => {
             let outside = shared.outside.lock();
             // SAFETY: a new task, and the holder of the lock.
-            let id = unsafe { shared.outsider().adopt(task).map_err(|_| discard(task))? };
+            let adopted = unsafe { shared.outsider().adopt(task) };
+            let Ok(id) = adopted else {
+                // The future's destructors may spawn.
+                drop(outside);
+                // SAFETY: nobody knows of it.
+                return Err(unsafe { discard(task) });
+            };
             if shared.is_cancelling() && !header.state.now().is_main() {
                 let _ = header.state.cancel();
             }
