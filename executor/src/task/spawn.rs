@@ -215,7 +215,7 @@ where
     F::Output: Send + 'static,
 {
     let guard = preempt::guard();
-    match Worker::here(&guard) {
+    let (task, id) = match Worker::here(&guard) {
         Some(worker) if worker.spawns_plainly() => {
             let place = Place {
                 level: Priority::Normal as u8,
@@ -230,15 +230,17 @@ where
                 };
                 worker.push_spawned(task, Priority::Normal as usize);
                 drop(guard);
-                Ok(TaskHandle::new(task, id))
+                (task, id)
             }
         }
         _ => {
             drop(guard);
             // SAFETY: the future and its output are `Send`.
-            unsafe { start(Origin::current(), Start::default(), future) }
+            unsafe { start_task(Origin::current(), Start::default(), future)? }
         }
-    }
+    };
+    // SAFETY: the handle's reference and bit are in the state from birth.
+    Ok(unsafe { TaskHandle::new(task, id) })
 }
 
 /// Starts a task with a name, a priority, a core.
@@ -357,6 +359,22 @@ pub(crate) unsafe fn start<F: Future>(
     how: Start,
     future: F,
 ) -> Result<TaskHandle<F::Output>, SpawnError> {
+    // SAFETY: the caller's promise.
+    let (task, id) = unsafe { start_task(origin, how, future)? };
+    // SAFETY: the handle's reference and bit are in the state from birth.
+    Ok(unsafe { TaskHandle::new(task, id) })
+}
+
+/// The same, without a handle: the caller makes it. Out of line, as the usual way is another.
+///
+/// # Safety
+/// As for [`start`].
+#[inline(never)]
+unsafe fn start_task<F: Future>(
+    origin: Origin<'_>,
+    how: Start,
+    future: F,
+) -> Result<(NonNull<Header>, TaskId), SpawnError> {
     let shared = origin.shared();
     let builder = how.builder;
     let cores = shared.cores().len();
@@ -378,8 +396,7 @@ pub(crate) unsafe fn start<F: Future>(
     let extra = if asks {
         let spawner = || waker::current_header().map(|spawner| spawner.id());
         let parent = how.parent.or_else(spawner);
-        let extra = builder.extra(parent, shared.clock.now());
-        extra.try_box().ok_or(SpawnError::NoMemory)?
+        make_extra(builder, parent, shared.clock.now())?
     } else {
         core::ptr::null_mut()
     };
@@ -400,8 +417,7 @@ pub(crate) unsafe fn start<F: Future>(
     }
     // SAFETY: just made, and with two references: one is the handle's.
     let id = unsafe { enter(origin, task)? };
-    // SAFETY: the handle's reference and bit are in the state from birth.
-    Ok(unsafe { TaskHandle::new(task, id) })
+    Ok((task, id))
 }
 
 /// Gives a new task a home and puts it into a queue.
@@ -441,4 +457,15 @@ unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, Spa
             Ok(id)
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn make_extra(
+    builder: Builder,
+    parent: Option<TaskId>,
+    now: u64,
+) -> Result<*mut Extra, SpawnError> {
+    let extra = builder.extra(parent, now);
+    extra.try_box().ok_or(SpawnError::NoMemory)
 }
