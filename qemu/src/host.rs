@@ -14,8 +14,9 @@ use std::time::Duration;
 /// Programs of this tree that test something and say how it went.
 const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
 
-/// Runs them all, or those whose names contain `filter`.
-pub fn run(report: &mut Report, filter: &str) -> Result<()> {
+/// Runs them all, or those whose names contain `filter`. Bugs that are seeded to see whether the models
+/// find them take long.
+pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--workspace", "--no-fail-fast"]);
     // What is off by default is tested all the same.
@@ -38,7 +39,11 @@ pub fn run(report: &mut Report, filter: &str) -> Result<()> {
         }
         report.suite(format!("host-{name}"), &format!("host: {}", tool.display()));
         let mut tests = ToolTests::default();
-        let all_well = stream(&mut Command::new(tool), report, |line, _| tests.line(line))?;
+        let mut command = Command::new(tool);
+        if !long {
+            command.env("LOOM_BUGS", "none");
+        }
+        let all_well = stream(&mut command, report, |line, _| tests.line(line))?;
         tests.finish(all_well, report);
     }
     Ok(())

@@ -22,7 +22,7 @@ pub fn test(options: &Options) -> Result<u8> {
         .unwrap_or_else(|| PathBuf::from("target/junit.xml"));
     let boards = boards(options)?;
     if !options.no_host {
-        host::run(&mut report, &options.filter)?;
+        host::run(&mut report, &options.filter, options.long)?;
     }
     if !options.host_only {
         let images = options.images()?;
