@@ -61,6 +61,12 @@ fn a_pinned_task_is_polled_on_its_own_core_only_whoever_wakes_it() {
             spawn_on(core, sleeper)
         });
         let sleepers: Vec<_> = sleepers.collect();
+        // All are there to be woken: a core may be late.
+        for polls in &POLLS[..cores] {
+            while polls.load(Acquire) == 0 {
+                yield_now().await;
+            }
+        }
         // From each core, each task, each time after it has answered the last wake.
         for waker in 0..cores {
             let from_here = async move {
@@ -68,7 +74,7 @@ fn a_pinned_task_is_polled_on_its_own_core_only_whoever_wakes_it() {
                     for core in 0..cores {
                         let before = POLLS[core].load(Acquire);
                         SLOTS[core].wake();
-                        while before > 0 && POLLS[core].load(Acquire) == before {
+                        while POLLS[core].load(Acquire) == before {
                             yield_now().await;
                         }
                     }
