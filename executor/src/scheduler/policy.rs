@@ -117,11 +117,9 @@ impl Policy for Fifo {
     }
 
     fn pop(&self) -> Option<Runnable> {
+        let task = self.0.lock().pop_front()?;
         // SAFETY: `push` put the only entry of a queued task there.
-        self.0
-            .lock()
-            .pop_front()
-            .map(|task| unsafe { Runnable::new(task) })
+        Some(unsafe { Runnable::new(task) })
     }
 
     fn is_empty(&self) -> bool {

@@ -1,7 +1,6 @@
 //! A task, whatever its type: who it is, and what anybody may ask of it.
 
 use super::{cell::Header, extra::Extra, handle, waker};
-use crate::scheduler::worker::Worker;
 use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 use hal::unwind;
@@ -312,11 +311,4 @@ pub fn waits_for(what: &'static &'static str) {
     {
         extra.set_waits_for(what);
     }
-}
-
-/// The worker that serves the core this runs on, for tests and statistics.
-#[allow(dead_code, reason = "used by tests")]
-pub(crate) fn on_worker() -> Option<usize> {
-    let guard = hal::preempt::guard();
-    Worker::here(&guard).map(|worker| worker.index)
 }
