@@ -14,7 +14,7 @@
 //! | `counter` | what each core counts, and how many tasks live |
 //! | `registry`, `slot` | the list of all tasks, and one place in it |
 //!
-//! A woken task goes, by [`schedule`], to the next slot of the core that woke
+//! A woken task goes, by `schedule`, to the next slot of the core that woke
 //! it; from an interrupt, to that core's inbox; from outside, to the injector;
 //! a pinned one, to its own core.
 
