@@ -313,7 +313,7 @@ pub unsafe fn set_frame_source(source: fn() -> Option<u64>) {
     FRAMES.store(source as usize, Relaxed);
 }
 
-fn frame() -> Option<u64> {
+pub(crate) fn frame() -> Option<u64> {
     let source = FRAMES.load(Relaxed);
     if source == 0 {
         return None;

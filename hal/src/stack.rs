@@ -1,6 +1,10 @@
-//! Stacks with a guard page below.
+//! Stacks: room for one to grow down in, above a page that is never there.
+//!
+//! [`Stack`] is one that comes and goes, as those of contexts do: it has memory
+//! only as far as it was used. [`allocate`] makes those that stay.
 
 use crate::{
+    arch::stack as backend,
     layout::{self, PAGE},
     paging::{self, Access, MapError},
 };
@@ -28,6 +32,51 @@ impl Bounds {
     /// Whether `address` is on the stack.
     pub fn contains(&self, address: usize) -> bool {
         (self.low..self.high).contains(&address)
+    }
+}
+
+/// How much room a stack has unless another size is asked for.
+pub const DEFAULT_SIZE: usize = backend::DEFAULT_SIZE;
+/// How much of a new stack has memory.
+pub const FIRST: usize = 2 * PAGE;
+
+/// There is no memory for another stack, or no room in the address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl core::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no memory for another stack")
+    }
+}
+
+/// A stack that gives its memory back when it is dropped.
+#[derive(Debug)]
+pub struct Stack(Bounds);
+
+impl Stack {
+    /// Room for `size` bytes, rounded up to whole pages; memory for the first few.
+    pub fn new(size: usize) -> Result<Self, NoMemory> {
+        let size = layout::page_up(size as u64) as usize;
+        backend::reserve(size.max(FIRST)).map(Self)
+    }
+
+    /// Where it is: all of its room.
+    pub fn bounds(&self) -> Bounds {
+        self.0
+    }
+
+    /// How many bytes of it have memory: as much as was ever in use, in pages.
+    pub fn memory(&self) -> usize {
+        backend::memory(self.0)
+    }
+}
+
+impl Drop for Stack {
+    /// Nothing runs on it any more. Not in an interrupt, nor under a lock.
+    fn drop(&mut self) {
+        // SAFETY: made by `reserve`, and nobody's any more.
+        unsafe { backend::release(self.0) };
     }
 }
 

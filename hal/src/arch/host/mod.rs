@@ -16,6 +16,7 @@ pub mod paging;
 mod pool;
 pub mod power;
 pub mod probe;
+pub mod stack;
 mod switch;
 mod threads;
 mod unwind;

@@ -1,5 +1,7 @@
 //! What all architectures without an operating system have in common.
 
+pub mod stack;
+
 use crate::cores::{self, CoreSet};
 use core::convert::Infallible;
 

@@ -1,0 +1,47 @@
+//! Stacks of contexts: the OS gives memory to a page when it is first touched.
+
+use crate::{
+    layout::PAGE,
+    stack::{Bounds, NoMemory},
+};
+use core::ptr;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+/// As much as the OS gives a program's first thread.
+pub const DEFAULT_SIZE: usize = 8 << 20;
+
+/// Makes a stack above a page that cannot be touched.
+pub fn reserve(size: usize) -> Result<Bounds, NoMemory> {
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: new memory, wherever the OS likes.
+    let guard = unsafe { mmap_anonymous(ptr::null_mut(), size + PAGE, rights, flags) }
+        .map_err(|_| NoMemory)?;
+    // SAFETY: the first page of it, which nobody uses yet.
+    if unsafe { mprotect(guard, PAGE, MprotectFlags::empty()) }.is_err() {
+        // SAFETY: as above.
+        let _ = unsafe { munmap(guard, size + PAGE) };
+        return Err(NoMemory);
+    }
+    let low = guard.expose_provenance() + PAGE;
+    Ok(Bounds {
+        low,
+        high: low + size,
+    })
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// It is from [`reserve`], and nobody's any more.
+pub unsafe fn release(bounds: Bounds) {
+    let guard = bounds.low - PAGE;
+    // SAFETY: the caller's promise.
+    let done = unsafe { munmap(ptr::with_exposed_provenance_mut(guard), bounds.high - guard) };
+    debug_assert!(done.is_ok());
+}
+
+/// How much of it has memory: the OS knows, and is not asked.
+pub fn memory(bounds: Bounds) -> usize {
+    bounds.high - bounds.low
+}
