@@ -120,7 +120,7 @@ static DUELS: [Duel; cores::MAX_CORES] = [const {
     }
 }; cores::MAX_CORES];
 
-/// How often each core switches before it goes home.
+/// How often each core switches, at least, before it goes home.
 const SWITCHES: usize = 200;
 
 /// Never gives way; checks that no register changes behind its back.
@@ -144,7 +144,9 @@ fn rotate(interrupted: &'static ContextBlock) -> Option<(NonNull<ContextBlock>, 
     }
     let switches = duel.switches.load(Relaxed) + 1;
     duel.switches.store(switches, Relaxed);
-    let next = if switches > SWITCHES {
+    // A starved machine may spend whole quanta without a turn of the loops.
+    let both_ran = duel.turns.iter().all(|turns| turns.load(Relaxed) > 0);
+    let next = if switches > SWITCHES && both_ran {
         duel.active.store(false, Relaxed);
         NonNull::new(duel.home.load(Relaxed)).expect("set before")
     } else {
@@ -161,6 +163,7 @@ fn a_timer_switches_between_loops_that_never_give_way() {
     on_all(&|core| {
         let duel = &DUELS[core];
         duel.switches.store(0, Relaxed);
+        duel.turns.iter().for_each(|turns| turns.store(0, Relaxed));
         for (mine, block) in duel.loops.iter().enumerate() {
             // SAFETY: it does not run, and the stack is its own.
             unsafe { block.prepare(stack(16 * 1024), endless, 2 * core + mine) };
@@ -178,10 +181,7 @@ fn a_timer_switches_between_loops_that_never_give_way() {
             !duel.wrong.load(Relaxed),
             "a register changed across a switch"
         );
-        assert_eq!(duel.switches.load(Relaxed), SWITCHES + 1);
-        for turns in &duel.turns {
-            assert!(turns.load(Relaxed) > 0, "both loops ran");
-        }
+        assert!(duel.switches.load(Relaxed) > SWITCHES);
         assert!(irq::are_enabled());
     });
     upcalls::set_exit_hook(None);
