@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`runtime`] | which cores, how it begins and ends |
 //! | [`task`] | what runs |
+//! | [`thread`] | what runs without awaiting |
 //! | [`time`] | what waits for later |
 //! | [`scheduler`] | who runs which task, when and where |
 //! | [`queue`] | where runnable tasks wait |
@@ -36,6 +37,8 @@ mod priority;
 pub mod runtime;
 #[cfg(all(feature = "alloc", not(loom)))]
 pub mod stats;
+#[cfg(all(feature = "alloc", not(loom)))]
+pub mod thread;
 #[cfg(all(feature = "alloc", not(loom)))]
 pub mod trace;
 

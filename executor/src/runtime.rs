@@ -46,6 +46,8 @@ pub struct Config {
     pub track: bool,
     /// Whether time jumps to the next deadline when there is nothing to do. For tests, on one core.
     pub virtual_clock: bool,
+    /// Room for the stack that a task is polled on, in bytes. It has memory only as far as it was used.
+    pub stack: usize,
 }
 
 impl Default for Config {
@@ -57,9 +59,13 @@ impl Default for Config {
             steal_batch: 128,
             track: false,
             virtual_clock: false,
+            stack: hal::stack::DEFAULT_SIZE,
         }
     }
 }
+
+/// The loop itself needs some of it.
+const LEAST_STACK: usize = 16 << 10;
 
 /// Makes one policy for each core.
 type MakePolicy = Box<dyn Fn(usize) -> Box<dyn Policy>>;
@@ -89,6 +95,10 @@ pub enum BuildError {
     StealBatch,
     /// Virtual time is for one core only.
     VirtualClock,
+    /// A stack has at least 16 KiB.
+    StackSize(usize),
+    /// There is no memory for the stacks of its cores.
+    NoMemory,
 }
 
 impl fmt::Display for BuildError {
@@ -107,6 +117,13 @@ impl fmt::Display for BuildError {
             Self::VirtualClock => {
                 f.write_str("virtual time is for runtimes of one core: set `workers(1)`")
             }
+            Self::StackSize(size) => {
+                write!(
+                    f,
+                    "stacks of {size} bytes: they must have at least {LEAST_STACK}"
+                )
+            }
+            Self::NoMemory => f.write_str("no memory for the stacks of its cores"),
         }
     }
 }
@@ -158,6 +175,13 @@ impl Builder {
         self
     }
 
+    /// Room for the stack that a task is polled on, in bytes. It has memory only
+    /// as far as it was used.
+    pub fn stack(mut self, size: usize) -> Self {
+        self.config.stack = size;
+        self
+    }
+
     /// Replaces work stealing by a policy of the user's own; `make` is called for each core.
     pub fn policy(mut self, make: impl Fn(usize) -> Box<dyn Policy> + 'static) -> Self {
         self.policy = Some(Box::new(make));
@@ -179,6 +203,9 @@ impl Builder {
         if config.virtual_clock && config.workers != Some(1) {
             return Err(BuildError::VirtualClock);
         }
+        if config.stack < LEAST_STACK {
+            return Err(BuildError::StackSize(config.stack));
+        }
         // Another policy has no queues that could be stolen from.
         config.stealing &= policy.is_none();
         let wanted = config.workers.map_or(usize::MAX, |workers| workers - 1);
@@ -193,6 +220,15 @@ impl Builder {
         let shared = Shared::new(config, others.len() + 1, policy.as_deref());
         // SAFETY: the runtime holds it until it is dropped.
         let this = unsafe { shared.as_ref() };
+        if !this
+            .cores()
+            .iter()
+            .all(|worker| worker.find_spare().is_ok())
+        {
+            lot::give_back(others);
+            Shared::free(shared);
+            return Err(BuildError::NoMemory);
+        }
         this.serving.store(others.len(), Relaxed);
         let run = |(core, worker): (usize, &Worker)| {
             lot::run(core, serve, core::ptr::from_ref(worker).expose_provenance())
@@ -281,12 +317,17 @@ impl Runtime {
     /// tasks of the first core that are left when the future has ended are
     /// cancelled before this returns: they belong to this thread.
     ///
+    /// Within a task it is [`wait`](task::wait).
+    ///
     /// # Panics
-    /// If the future panics, and within a task: await there instead.
+    /// If the future panics, and where nobody may wait.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        if task::try_current().is_some() {
+            return task::wait(future);
+        }
         assert!(
             cores::local().is_null() && !irq::in_handler(),
-            "`block_on` was called within a task, where you can await, or in an interrupt, where you cannot wait"
+            "`block_on` was called by a waker or in an interrupt, where nobody can wait"
         );
         if self.take_seat() {
             return self.serve_seated(future);
@@ -447,14 +488,7 @@ impl Drop for Runtime {
         for worker in shared.cores() {
             worker.timers.forget_wakes();
         }
-        let shared = self.shared;
-        // SAFETY: as long as one worker is left to release.
-        let count = unsafe { shared.as_ref() }.parts().len();
-        for index in 0..count {
-            // SAFETY: its reference, given back here, keeps it and with it the rest.
-            let worker = NonNull::from(unsafe { &shared.as_ref().parts()[index] });
-            Worker::release(worker);
-        }
+        Shared::free(self.shared);
     }
 }
 

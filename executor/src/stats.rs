@@ -4,7 +4,7 @@ use crate::{
     Priority,
     runtime::Runtime,
     scheduler::{counter::Counter, registry::Cursor, shared::Shared, worker::Worker},
-    task::{Task, TaskId},
+    task::{Task, TaskId, extra::Extra},
     time::Duration,
 };
 use alloc::{string::String, vec::Vec};
@@ -19,6 +19,10 @@ pub(crate) struct Counters {
     pub(crate) stolen: Counter,
     pub(crate) overflows: Counter,
     pub(crate) parks: Counter,
+    pub(crate) suspensions: Counter,
+    pub(crate) preemptions: Counter,
+    pub(crate) unpreempted: Counter,
+    pub(crate) resumes: Counter,
     idle: Counter,
     /// When it fell asleep, plus one; 0: it is awake.
     asleep_since: AtomicU64,
@@ -36,6 +40,10 @@ impl Counters {
             stolen: Counter::new(),
             overflows: Counter::new(),
             parks: Counter::new(),
+            suspensions: Counter::new(),
+            preemptions: Counter::new(),
+            unpreempted: Counter::new(),
+            resumes: Counter::new(),
             idle: Counter::new(),
             asleep_since: AtomicU64::new(0),
             kicks: Counter::new(),
@@ -91,6 +99,14 @@ pub struct CoreStats {
     pub kicks: u64,
     /// Times it slept.
     pub parks: u64,
+    /// Polls that were left in the middle because they waited or gave way.
+    pub suspensions: u64,
+    /// Polls that were left in the middle because they had run for too long.
+    pub preemptions: u64,
+    /// Polls that should have been, but there was no stack to go on with.
+    pub unpreempted: u64,
+    /// Polls that went on after they had been left.
+    pub resumes: u64,
     /// How long it slept, up to now if it does.
     pub idle: Duration,
     /// Tasks in its queues now.
@@ -110,6 +126,10 @@ impl CoreStats {
             overflows: counters.overflows.get(),
             kicks: counters.kicks.get(),
             parks: counters.parks.get(),
+            suspensions: counters.suspensions.get(),
+            preemptions: counters.preemptions.get(),
+            unpreempted: counters.unpreempted.get(),
+            resumes: counters.resumes.get(),
             idle: counters.idle(worker.shared().clock.now()),
             depth: worker.depth(),
         }
@@ -126,6 +146,10 @@ impl CoreStats {
             overflows: self.overflows + other.overflows,
             kicks: self.kicks + other.kicks,
             parks: self.parks + other.parks,
+            suspensions: self.suspensions + other.suspensions,
+            preemptions: self.preemptions + other.preemptions,
+            unpreempted: self.unpreempted + other.unpreempted,
+            resumes: self.resumes + other.resumes,
             idle: self.idle + other.idle,
             depth: self.depth + other.depth,
         }
@@ -188,6 +212,9 @@ pub struct TaskInfo {
     pub running: Duration,
     /// What it waits for, if it is tracked and that is known.
     pub waits_for: &'static str,
+    /// Bytes of stack that it had in use when it was last left in the middle of a poll, and bytes that
+    /// had memory, if it is tracked and ever was.
+    pub stack: Option<(usize, usize)>,
 }
 
 impl TaskInfo {
@@ -221,6 +248,7 @@ impl TaskInfo {
                 (Activity::Waiting, Some(extra)) => extra.waits_for(),
                 _ => "",
             },
+            stack: tracked.and_then(Extra::stack_use),
         }
     }
 }

@@ -31,25 +31,25 @@ fn wake_foreign(waker: Waker) {
 impl Worker {
     /// Ends a cancelled task: its future is dropped where it stands.
     #[cold]
-    pub(super) fn drop_future(&self, header: &Header) -> Turn {
+    pub(super) fn drop_future(header: &Header) -> Turn {
         let context = context::current();
         // Code in its destructors may ask which task this is.
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
         // SAFETY: this core owns the future: started, and not paused since.
         unsafe { header.abort(TaskError::Cancelled) };
         context.set_task(core::ptr::null_mut());
-        self.finish(header)
+        Self::finish(header)
     }
 
     /// The future is gone and the outcome written: finalizers, if there are any, then the end.
     #[inline(never)]
-    pub(super) fn finish(&self, header: &Header) -> Turn {
+    pub(super) fn finish(header: &Header) -> Turn {
         // SAFETY: this core runs the task.
         let has_finalizers = |extra: &Extra| unsafe { extra.has_finalizers() };
         if header.extra().is_some_and(has_finalizers) {
-            return self.begin_finalizers(header);
+            return Self::begin_finalizers(header);
         }
-        self.end(header);
+        Self::end(header);
         Turn::Over
     }
 
@@ -58,41 +58,41 @@ impl Worker {
     #[inline(always)]
     pub(super) fn end_usual(&self, header: &Header) {
         if header.extra().is_some() || header.home.as_ptr().cast_const() != self.usual_home.get() {
-            return self.end_unusual(header);
+            return Self::end_unusual(header);
         }
         // SAFETY: the owner of the list, and the task is in it.
         unsafe { self.registry.remove_own(header) };
         if !header.state.end_joined() {
-            return self.end_removed(header);
+            return Self::end_removed(header);
         }
         self.wake_joiner(header);
         self.counters.0.finished.add(1);
     }
 
     #[inline(never)]
-    fn end_unusual(&self, header: &Header) {
-        if let Turn::Again(word) = self.finish(header) {
-            self.push_back(header.into(), word);
+    fn end_unusual(header: &Header) {
+        if let Turn::Again(word) = Self::finish(header) {
+            Self::served().push_back(header.into(), word);
         }
     }
 
     #[cold]
-    fn begin_finalizers(&self, header: &Header) -> Turn {
+    fn begin_finalizers(header: &Header) -> Turn {
         header.state.finalize();
-        let (is_ready, yielded) = self.poll_finalizers(header);
-        self.after_finalizers(header, is_ready, yielded)
+        let (is_ready, yielded) = Self::poll_finalizers(header);
+        Self::after_finalizers(header, is_ready, yielded)
     }
 
     /// What a poll of finalizers came to.
-    pub(super) fn after_finalizers(&self, header: &Header, is_ready: bool, yielded: bool) -> Turn {
+    pub(super) fn after_finalizers(header: &Header, is_ready: bool, yielded: bool) -> Turn {
         if is_ready {
-            self.end(header);
+            Self::end(header);
             return Turn::Over;
         }
-        self.pause(header, yielded)
+        Self::pause(header, yielded)
     }
 
-    pub(super) fn poll_finalizers(&self, header: &Header) -> (bool, bool) {
+    pub(super) fn poll_finalizers(header: &Header) -> (bool, bool) {
         let waker = waker::borrowed(header);
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
@@ -105,28 +105,29 @@ impl Worker {
     }
 
     /// The task has ended: out of the list, outcome to whoever joins.
-    fn end(&self, header: &Header) {
+    fn end(header: &Header) {
+        let worker = Self::served();
         // SAFETY: a task's home lives as long as the task.
         let home = unsafe { header.home.as_ref() };
-        if core::ptr::eq(home, self) {
+        if core::ptr::eq(home, worker) {
             // SAFETY: the owner of the list, and the task is in it.
             unsafe { home.registry.remove_own(header) };
         } else {
             home.registry.remove(header);
         }
-        self.end_removed(header);
+        Self::end_removed(header);
     }
 
     #[inline(never)]
-    fn end_removed(&self, header: &Header) {
+    fn end_removed(header: &Header) {
         let word = header.state.now();
         if word.is_local() && !word.is_main() {
-            self.local_ended();
+            Self::served().local_ended();
         }
         let mut kept = header.state.has_handle();
         if !kept {
             // SAFETY: nobody else asks for it.
-            unsafe { header.drop_outcome() };
+            unsafe { Self::drop_outcome(header) };
         }
         let end = loop {
             match header.state.end(kept) {
@@ -134,17 +135,30 @@ impl Worker {
                 None => {
                     kept = false;
                     // SAFETY: the handle went away without it.
-                    unsafe { header.drop_outcome() };
+                    unsafe { Self::drop_outcome(header) };
                 }
             }
         };
+        let worker = Self::served();
         match end {
             End::Quiet => {}
             // SAFETY: that was the last reference.
             End::Free => unsafe { release_memory(header.into()) },
-            End::WakeJoiner => self.wake_joiner(header),
+            End::WakeJoiner => worker.wake_joiner(header),
         }
-        self.count_end();
+        worker.count_end();
+    }
+
+    /// Its destructors may wait, as all that a task runs may.
+    ///
+    /// # Safety
+    /// The outcome is there, and nobody else's.
+    unsafe fn drop_outcome(header: &Header) {
+        let context = context::current();
+        context.set_task(core::ptr::from_ref(header).cast_mut().cast());
+        // SAFETY: the caller's promise.
+        unsafe { header.drop_outcome() };
+        context.set_task(core::ptr::null_mut());
     }
 
     /// The task is done and a join waker is there: wakes it, and drops the reference of being alive.

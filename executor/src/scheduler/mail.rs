@@ -28,6 +28,8 @@ pub(crate) const STOP: u32 = 4;
 const REAP: u32 = 8;
 /// The runtime has begun to shut down.
 pub(super) const DRAIN: u32 = 16;
+/// There is no spare context, or there are more contexts than are kept.
+pub(super) const SPARE: u32 = 32;
 
 /// Tasks whose last reference was dropped in an interrupt. Of no runtime: theirs may be shut down.
 static REAPER: Inbox<Header> = Inbox::new();
@@ -95,6 +97,10 @@ impl Worker {
         }
         if mail & REAP != 0 {
             reap();
+        }
+        if mail & SPARE != 0 {
+            // Without memory there is none; who wants to leave a poll tries again.
+            let _ = self.find_spare();
         }
         if mail & DRAIN != 0 {
             self.enter_phase(self.shared().phase());

@@ -7,6 +7,8 @@
 //! | `search` | what it does without work: steal, sleep |
 //! | `mail` | what comes to it from elsewhere |
 //! | `finish` | the end of a task |
+//! | `context`, `switching` | the stacks it runs on, and how it goes from one to another |
+//! | `locals` | tasks that stay on one core, one at a time |
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
 //! | `fair` | turns that go out of order, so that nothing waits for ever |
@@ -29,9 +31,13 @@ mod slot;
 pub mod slot;
 
 #[cfg(not(loom))]
+pub(crate) mod context;
+#[cfg(not(loom))]
 pub mod fair;
 #[cfg(not(loom))]
 mod finish;
+#[cfg(not(loom))]
+mod locals;
 #[cfg(not(loom))]
 pub(crate) mod mail;
 #[cfg(not(loom))]
@@ -46,6 +52,8 @@ mod schedule;
 mod search;
 #[cfg(not(loom))]
 pub(crate) mod shared;
+#[cfg(not(loom))]
+pub(crate) mod switching;
 #[cfg(not(loom))]
 mod turn;
 #[cfg(not(loom))]

@@ -59,7 +59,7 @@ impl Runnable {
 
     /// The number it was spawned with ([`Builder::tag`](crate::task::Builder::tag)); 0: none.
     pub fn tag(&self) -> u64 {
-        self.header().extra().map_or(0, |extra| extra.tag)
+        self.header().task().extra().map_or(0, |extra| extra.tag)
     }
 }
 

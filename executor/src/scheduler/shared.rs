@@ -1,6 +1,7 @@
 //! What all cores of a runtime share.
 
 use super::{
+    context::Pool,
     counter::{self, Counter},
     idle::Idle,
     mail::DRAIN,
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(super) injectors: [Injector<Header>; LEVELS],
     pub(crate) idle: Idle,
+    /// Stacks that nobody uses.
+    pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     /// When it was built, by that clock.
     pub(crate) born: u64,
@@ -85,6 +88,7 @@ impl Shared {
         let this = Self {
             injectors: core::array::from_fn(|_| Injector::new()),
             idle: Idle::new(),
+            pool: Pool::new(),
             born: clock.now(),
             clock,
             workers: (0..=count).map(worker).collect(),
@@ -101,6 +105,20 @@ impl Shared {
         // SAFETY: memory of its own, that nobody has looked at yet.
         unsafe { shared.write(this) };
         shared
+    }
+
+    /// The runtime lets go of it. No core serves it any more.
+    pub(crate) fn free(shared: NonNull<Self>) {
+        // SAFETY: the runtime's references, one for each worker, keep it until below.
+        let this = unsafe { shared.as_ref() };
+        this.cores().iter().for_each(Worker::give_up_spare);
+        this.pool.free_all();
+        let count = this.parts().len();
+        for index in 0..count {
+            // SAFETY: its reference, given back here, keeps it and with it the rest.
+            let worker = NonNull::from(unsafe { &shared.as_ref().parts()[index] });
+            Worker::release(worker);
+        }
     }
 
     /// One worker less is referred to; with the last, the memory goes.

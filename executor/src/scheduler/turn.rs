@@ -6,13 +6,14 @@
 //!
 //! Most tasks are of normal priority, and most of the time they talk to each
 //! other or yield in turn, so that only one queue of the core has anything in
-//! it. [`turns`](Worker::turns) is written for these: it goes from one to the
-//! next in a few instructions, and leaves all else to [`pick`](Worker::pick) and
-//! [`poll_with_care`](Worker::poll_with_care).
+//! it. `turns_by_stealing` is written for these: it goes from one to the
+//! next in a few instructions, and leaves all else to `pick` and `poll_with_care`.
+//!
+//! Nothing here keeps the worker across a poll: that may end on another core than it began on.
 
 use super::{
-    policy::{Policy, Reason},
-    shared::Phase,
+    context::Context,
+    policy::Reason,
     worker::{DEQUE, KINDS, Level, NEXT, NEXT_STREAK, PINNED, RING, Worker},
 };
 use crate::{
@@ -24,8 +25,8 @@ use crate::{
     },
     trace,
 };
-use core::{ptr::NonNull, sync::atomic::Ordering::Relaxed};
-use hal::{context, cores};
+use core::ptr::NonNull;
+use hal::context;
 
 /// The level of usual tasks, and the bits of its queues.
 const NORMAL: usize = Priority::Normal as usize;
@@ -43,87 +44,64 @@ pub(super) enum Turn {
 }
 
 impl Worker {
-    /// Serves this worker on the core it runs on, until somebody posts `STOP`.
-    ///
-    /// # Safety
-    /// Nobody else serves it, and the runtime outlives the call.
-    pub(crate) unsafe fn run(&self) {
-        let masked = hal::irq::mask();
-        let core = cores::this_core();
-        assert!(
-            cores::local().is_null(),
-            "this core serves a runtime already"
-        );
-        self.core.store(core, Relaxed);
-        if self.phase.get() == Phase::Open {
-            self.usual_home.set(self);
+    /// The loop, until somebody posts `STOP`.
+    pub(super) fn turns() {
+        match Self::served().policy() {
+            None => Self::turns_by_stealing(),
+            Some(_) => Self::turns_by_policy(),
         }
-        self.is_served.store(true, Relaxed);
-        cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
-        drop(masked);
-        // A `block_on` from outside may be waiting here, whose future called this one.
-        let context = context::current();
-        let visited = context.task();
-        context.set_task(core::ptr::null_mut());
-        self.arm();
-        match self.policy() {
-            None => self.turns(),
-            Some(policy) => self.turns_of(policy),
-        }
-        self.flush();
-        context.set_task(visited);
-        self.leave_timers();
-        let _masked = hal::irq::mask();
-        hal::clock::disarm();
-        cores::set_local(core::ptr::null_mut());
     }
 
-    /// Work stealing.
-    fn turns(&self) {
-        while let Some(mut task) = self.pick() {
+    fn turns_by_stealing() {
+        loop {
+            let worker = Self::served();
+            let Some(mut task) = worker.pick() else {
+                return;
+            };
             // As long as things are as usual; then look at everything again.
             loop {
                 // SAFETY: it came out of a queue, so it lives until its state says that it ended.
                 let header = unsafe { task.as_ref() };
                 let started = header.state.start();
                 if !started.is_usual() {
-                    self.turn_with_care(header, started);
+                    Self::turn_with_care(header, started);
                     break;
                 }
-                let (is_ready, yielded) = self.poll_future(header);
+                let (is_ready, yielded) = Self::poll_future(header);
+                let worker = Self::served();
                 if is_ready {
-                    self.end_usual(header);
+                    worker.end_usual(header);
                 } else if yielded {
                     if !header.state.yields(started) {
-                        self.pause_turn(header, yielded);
+                        Self::pause_turn(header, yielded);
                         break;
                     }
                     // It takes the place at the back, and the one in front the turn.
-                    if self.fairness.count()
-                        && self.ready.get() & !NORMAL_RING == 0
-                        && !self.has_mail()
-                        && let Some(oldest) = self.levels[NORMAL].ring.rotate(task)
+                    if worker.fairness.count()
+                        && worker.ready.get() & !NORMAL_RING == 0
+                        && !worker.has_mail()
+                        && let Some(oldest) = worker.levels[NORMAL].ring.rotate(task)
                     {
                         task = oldest;
                         continue;
                     }
-                    self.requeue(task, started);
+                    worker.requeue(task, started);
                     break;
                 } else if !header.state.parks() {
-                    self.pause_turn(header, yielded);
+                    Self::pause_turn(header, yielded);
                     break;
                 }
-                if !self.fairness.count() || self.has_mail() {
+                if !worker.fairness.count() || worker.has_mail() {
                     break;
                 }
-                let ready = self.ready.get();
+                let ready = worker.ready.get();
                 let next = if ready & !NORMAL_NEXT == 0 {
                     // The task that it woke, and nothing else.
-                    self.ready.set(0);
-                    self.next[NORMAL].take()
+                    worker.ready.set(0);
+                    worker.next[NORMAL].take()
                 } else if ready == NORMAL_DEQUE {
                     // What it spawned, and nothing else.
-                    self.pop_deque(&self.levels[NORMAL], NORMAL_DEQUE)
+                    worker.pop_deque(&worker.levels[NORMAL], NORMAL_DEQUE)
                 } else {
                     break;
                 };
@@ -244,24 +222,30 @@ impl Worker {
     }
 
     /// A policy of the user's own.
-    fn turns_of(&self, policy: &dyn Policy) {
+    fn turns_by_policy() {
         loop {
-            if self.has_mail() && self.open_mail() {
+            let worker = Self::served();
+            if worker.has_mail() && worker.open_mail() {
                 return;
             }
-            let fair = if self.fairness.is_due() {
-                self.fair_turn()
+            let fair = if worker.fairness.is_due() {
+                worker.fair_turn()
             } else {
                 None
             };
-            let own = || self.pick_own(policy);
-            let Some(task) = fair.or_else(own).or_else(|| self.search()) else {
+            let own = || worker.pick_own(worker.policy()?);
+            let Some(task) = fair.or_else(own).or_else(|| worker.search()) else {
                 continue;
             };
-            self.fairness.count();
-            if let Turn::Again(_) = self.poll_any(task) {
-                self.drain_inbox();
-                self.push_custom(task, policy, Reason::Yielded);
+            worker.fairness.count();
+            // SAFETY: it came out of a queue, so it lives until its state says that it ended.
+            let header = unsafe { task.as_ref() };
+            let started = header.state.start();
+            if let Turn::Again(_) = Self::poll_with_care(header, started) {
+                let worker = Self::served();
+                worker.drain_inbox();
+                let policy = worker.policy().expect("all cores of a runtime have one");
+                worker.push_custom(task, policy, Reason::Yielded);
             }
         }
     }
@@ -283,64 +267,88 @@ impl Worker {
 
     /// A turn of a task that was paused by others meanwhile, or not as it wanted.
     #[inline(never)]
-    fn pause_turn(&self, header: &Header, yielded: bool) {
-        self.fairness.count();
-        if let Turn::Again(word) = self.pause(header, yielded) {
-            self.requeue(header.into(), word);
+    fn pause_turn(header: &Header, yielded: bool) {
+        Self::served().fairness.count();
+        if let Turn::Again(word) = Self::pause(header, yielded) {
+            Self::served().requeue(header.into(), word);
         }
     }
 
-    /// A turn of a task that is not as usual.
+    /// A turn of a task that is not as usual, or of a context.
     #[inline(never)]
-    fn turn_with_care(&self, header: &Header, started: Word) {
-        self.fairness.count();
-        if let Turn::Again(word) = self.poll_with_care(header, started) {
-            self.requeue(header.into(), word);
+    fn turn_with_care(header: &Header, started: Word) {
+        Self::served().fairness.count();
+        if let Turn::Again(word) = Self::poll_with_care(header, started) {
+            Self::served().requeue(header.into(), word);
         }
     }
 
-    /// Any task, by any policy.
-    fn poll_any(&self, task: NonNull<Header>) -> Turn {
-        // SAFETY: it came out of a queue, so it lives until its state says that it ended.
-        let header = unsafe { task.as_ref() };
-        let started = header.state.start();
-        self.poll_with_care(header, started)
+    /// A task that may be anything: local, cancelled, counted, in its finalizers; or a context.
+    fn poll_with_care(header: &Header, started: Word) -> Turn {
+        if started.is_context() {
+            Self::served().resume(header);
+            return Turn::Over;
+        }
+        if !started.is_local() {
+            return Self::poll_any(header, started);
+        }
+        if !Self::served().may_poll_local(header) {
+            return Turn::Over;
+        }
+        let turn = Self::poll_any(header, started);
+        Self::served().local_poll_ended();
+        turn
     }
 
-    /// A task that may be anything: cancelled, counted, in its finalizers.
-    fn poll_with_care(&self, header: &Header, started: Word) -> Turn {
+    /// The rest of a turn that was begun in another context.
+    pub(super) fn first_turn(header: &Header) {
+        if let Turn::Again(word) = Self::poll_any(header, header.state.now()) {
+            Self::served().requeue(header.into(), word);
+        }
+    }
+
+    fn poll_any(header: &Header, started: Word) -> Turn {
+        if let Some(extra) = header.extra()
+            && let Some(own) = extra.own_context.take()
+        {
+            Self::served().switch_to(own);
+            return Turn::Over;
+        }
         if started.is_cancelled() {
-            return self.drop_future(header);
+            return Self::drop_future(header);
         }
         if started.is_final() {
-            let (is_ready, yielded) = self.poll_finalizers(header);
-            return self.after_finalizers(header, is_ready, yielded);
+            let (is_ready, yielded) = Self::poll_finalizers(header);
+            return Self::after_finalizers(header, is_ready, yielded);
         }
         let (is_ready, yielded) = if started.is_tracked() {
-            self.poll_tracked(header)
+            Self::poll_tracked(header)
         } else {
-            self.poll_future(header)
+            Self::poll_future(header)
         };
         if is_ready {
-            return self.finish(header);
+            return Self::finish(header);
         }
-        self.pause(header, yielded)
+        Self::pause(header, yielded)
     }
 
-    fn poll_tracked(&self, header: &Header) -> (bool, bool) {
-        let clock = &self.shared().clock;
-        let begin = clock.now();
-        let result = self.poll_future(header);
+    fn poll_tracked(header: &Header) -> (bool, bool) {
+        let begin = Self::served().shared().clock.now();
+        let result = Self::poll_future(header);
+        let worker = Self::served();
+        let away = Context::current().take_away();
         // Counted before the state lets go of it.
         if let Some(extra) = header.extra() {
-            extra.count_poll(self.index, clock.now().saturating_sub(begin));
+            let now = worker.shared().clock.now();
+            extra.count_poll(worker.index, now.saturating_sub(begin + away));
         }
         result
     }
 
-    /// Polls the future; whether it has ended, and whether it yielded.
+    /// Polls the future; whether it has ended, and whether it yielded. Who
+    /// called this may be on another core then.
     #[inline(always)]
-    fn poll_future(&self, header: &Header) -> (bool, bool) {
+    fn poll_future(header: &Header) -> (bool, bool) {
         trace::event(trace::Kind::PollBegin, || header.id());
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
@@ -353,16 +361,16 @@ impl Worker {
     }
 
     /// The poll returned `Pending`.
-    pub(super) fn pause(&self, header: &Header, yielded: bool) -> Turn {
+    pub(super) fn pause(header: &Header, yielded: bool) -> Turn {
         match header.state.pause(yielded) {
             Pause::Parked => Turn::Over,
             Pause::Again(word) => Turn::Again(word),
-            Pause::Cancelled => self.drop_future(header),
+            Pause::Cancelled => Self::drop_future(header),
         }
     }
 
     /// Nobody serves this worker for now: what only it could see, others can from here on.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         for (level, next) in self.next.iter().enumerate() {
             if let Some(task) = next.take() {
                 self.push_spawned(task, level);

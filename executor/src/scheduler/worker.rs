@@ -7,9 +7,10 @@
 //! Interrupts on that core touch none of it: they use the inbox.
 
 use super::{
+    context::Context,
     fair::Fairness,
     policy::{Policy, Reason},
-    registry::{Cursor, NoMemory, Registry},
+    registry::{NoMemory, Registry},
     shared::{Phase, Shared},
 };
 use crate::{
@@ -26,12 +27,11 @@ use crate::{
 use alloc::boxed::Box;
 use core::{
     cell::{Cell, UnsafeCell},
-    future::poll_fn,
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*},
-    task::{Poll, Waker},
+    task::Waker,
 };
-use hal::{cores, preempt};
+use hal::{context::ContextBlock, cores, preempt};
 
 /// Priority levels.
 pub(crate) const LEVELS: usize = 4;
@@ -79,8 +79,17 @@ pub(crate) struct Worker {
     pub(super) is_plain: Cell<bool>,
 
     /// Local tasks that somebody waits for to end, and who that is.
-    locals: Cell<usize>,
-    locals_ended: Cell<Option<Waker>>,
+    pub(super) locals: Cell<usize>,
+    pub(super) locals_ended: Cell<Option<Waker>>,
+
+    /// A context for the loop to go on in, when a poll keeps the one it is on. Owner, and its interrupts.
+    pub(super) spare: Cell<Option<NonNull<Context>>>,
+    /// Where `run` waits for the loop to end.
+    pub(super) waits_here: Cell<Option<NonNull<ContextBlock>>>,
+    /// A context that was left in the middle of a local task; see `locals`.
+    pub(super) local_context: Cell<Option<NonNull<Context>>>,
+    /// Local tasks that are runnable, but have to wait for that.
+    pub(super) held: UnsafeCell<List<Header>>,
 
     // Written by the owner, read by any:
     pub(crate) counters: Padded<Counters>,
@@ -96,7 +105,7 @@ pub(crate) struct Worker {
     references: Padded<AtomicUsize>,
 
     /// Local tasks of this core, what `block_on` runs left out.
-    local_tasks: AtomicUsize,
+    pub(super) local_tasks: AtomicUsize,
 
     // Never change:
     pub(crate) shared: NonNull<Shared>,
@@ -155,6 +164,10 @@ impl Worker {
             is_plain: Cell::new(how.is_plain),
             locals: Cell::new(0),
             locals_ended: Cell::new(None),
+            spare: Cell::new(None),
+            waits_here: Cell::new(None),
+            local_context: Cell::new(None),
+            held: UnsafeCell::new(List::new()),
             counters: Padded(Counters::new()),
             mail: Padded(AtomicU32::new(0)),
             inbox: Padded(Inbox::new()),
@@ -330,64 +343,6 @@ impl Worker {
                 None if pinned.is_some() => self.push_back(task, word),
                 None => self.push_spawned(task, word.level()),
             },
-        }
-    }
-
-    // ---- the end of local tasks; the owner ----
-
-    /// Cancels the local tasks of this core, and waits until they have ended.
-    /// What is not `Send` must not outlive the thread that plays the core, and
-    /// `block_on` may be called by another thread next.
-    pub(crate) async fn end_locals(&self) {
-        poll_fn(|context| {
-            // Those that local tasks start as they end are found by the next look.
-            let locals = self.cancel_locals();
-            self.locals.set(locals);
-            if locals == 0 {
-                return Poll::Ready(());
-            }
-            self.locals_ended.set(Some(context.waker().clone()));
-            Poll::Pending
-        })
-        .await;
-    }
-
-    fn cancel_locals(&self) -> usize {
-        let mut count = 0;
-        for part in self.shared().parts() {
-            let mut cursor = Cursor::default();
-            while let Some(task) = part.registry.next(&mut cursor) {
-                let word = task.header().state.now();
-                if word.is_local() && !word.is_main() && word.pinned_to() == Some(self.index) {
-                    task.cancel();
-                    count += 1;
-                }
-            }
-        }
-        count
-    }
-
-    /// Whether there are local tasks.
-    pub(crate) fn has_locals(&self) -> bool {
-        // Relaxed: this thread started them, or ran them, or they have not begun.
-        self.local_tasks.load(Relaxed) != 0
-    }
-
-    /// A local task was made for this core. Any core.
-    pub(crate) fn local_begins(&self) {
-        self.local_tasks.fetch_add(1, Relaxed);
-    }
-
-    /// A local task has ended.
-    #[cold]
-    pub(super) fn local_ended(&self) {
-        self.local_tasks.fetch_sub(1, Relaxed);
-        let left = self.locals.get().saturating_sub(1);
-        self.locals.set(left);
-        if left == 0
-            && let Some(waker) = self.locals_ended.take()
-        {
-            waker.wake();
         }
     }
 

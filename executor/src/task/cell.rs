@@ -52,7 +52,7 @@ unsafe impl Linked for Header {
     }
 }
 
-struct VTable {
+pub(crate) struct VTable {
     /// Polls the future with the task's own waker; if that is the end of it, drops it and writes the outcome.
     poll: unsafe fn(NonNull<Header>) -> bool,
     /// Drops the future where it stands and writes this outcome.
@@ -84,6 +84,19 @@ impl<F: Future> Cell<F> {
         dealloc: dealloc_cell::<F>,
         outcome: core::mem::offset_of!(Self, stage),
     };
+}
+
+impl VTable {
+    /// For what is no task, and has no future.
+    pub(crate) const fn of_context(dealloc: unsafe fn(NonNull<Header>)) -> Self {
+        Self {
+            poll: |_| unreachable!("a context is resumed, not polled"),
+            abort: |_, _| unreachable!("a context has no future"),
+            drop_outcome: |_| unreachable!("a context has no outcome"),
+            dealloc,
+            outcome: 0,
+        }
+    }
 }
 
 /// Makes a task, but for its slot and its home, without which it is not to be
@@ -181,6 +194,19 @@ unsafe fn drop_outcome<F: Future>(task: NonNull<Header>) {
 }
 
 impl Header {
+    /// Of a context that is at home at `home`, which counts it.
+    pub(crate) fn of_context(vtable: &'static VTable, home: NonNull<Worker>) -> Self {
+        Self {
+            state: State::of_context(),
+            vtable,
+            link: AtomicPtr::new(core::ptr::null_mut()),
+            entry: NonNull::dangling(),
+            home,
+            extra: AtomicPtr::new(core::ptr::null_mut()),
+            joiner: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
     /// # Safety
     /// The caller owns the future, and it is there.
     #[inline]

@@ -2,11 +2,12 @@
 //! its own, made when it is asked for and freed with the task.
 
 use super::{TaskId, finalizers::Finalizer};
+use crate::{scheduler::context::OwnContext, sync::WakerSlot, thread::Parking};
 use alloc::{borrow::Cow, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 /// The block.
@@ -24,6 +25,16 @@ pub(crate) struct Extra {
     // Written by the core that runs the task, read by any:
     /// How often it was polled.
     pub(crate) polls: AtomicU64,
+    /// Whoever waits within its poll, and is to hear when it is cancelled.
+    pub(super) on_cancel: WakerSlot,
+    /// Whether it is parked, as threads are.
+    pub(crate) parking: Parking,
+    /// The context that it is to be polled in, until it is; None: any.
+    pub(crate) own_context: OwnContext,
+    /// Bytes of stack in use when it was last left in the middle of a poll; 0: never.
+    pub(super) stack_used: AtomicUsize,
+    /// How many had memory.
+    pub(super) stack_memory: AtomicUsize,
     /// Nanoseconds spent in polls.
     pub(crate) running: AtomicU64,
     /// Core that polled it last.
@@ -47,6 +58,11 @@ impl Extra {
             tag: 0,
             born: 0,
             polls: AtomicU64::new(0),
+            on_cancel: WakerSlot::new(),
+            parking: Parking::default(),
+            own_context: OwnContext::default(),
+            stack_used: AtomicUsize::new(0),
+            stack_memory: AtomicUsize::new(0),
             running: AtomicU64::new(0),
             core: AtomicU32::new(0),
             waits_for: AtomicPtr::new(core::ptr::null_mut()),
@@ -72,6 +88,18 @@ impl Extra {
         self.running
             .store(self.running.load(Relaxed) + nanos, Relaxed);
         self.core.store(core as u32, Relaxed);
+    }
+
+    /// The task was left in the middle of a poll, with so much of its stack in use and with memory.
+    pub(crate) fn set_stack_use(&self, (used, memory): (usize, usize)) {
+        self.stack_used.store(used, Relaxed);
+        self.stack_memory.store(memory, Relaxed);
+    }
+
+    /// How much that was when it was last so.
+    pub(crate) fn stack_use(&self) -> Option<(usize, usize)> {
+        let used = self.stack_used.load(Relaxed);
+        (used != 0).then(|| (used, self.stack_memory.load(Relaxed)))
     }
 
     /// Says what the task waits for.

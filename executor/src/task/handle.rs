@@ -132,7 +132,11 @@ pub(super) fn cancel(header: &Header) -> bool {
     }
     match header.state.cancel() {
         Wake::Queue(word) => schedule(header, word),
-        Wake::Nothing => {}
+        Wake::Nothing => {
+            if let Some(extra) = header.extra() {
+                extra.tell();
+            }
+        }
         Wake::Done => return false,
     }
     true

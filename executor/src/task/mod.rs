@@ -10,6 +10,7 @@
 //! | `extra`, `finalizers` | what only some have |
 //! | `local` | values that follow a task |
 //! | `group`, `supervise` | several tasks as one |
+//! | `wait` | waiting in code that is not async |
 
 pub mod state;
 
@@ -32,12 +33,14 @@ mod spawn;
 #[cfg(not(loom))]
 mod supervise;
 #[cfg(not(loom))]
+mod wait;
+#[cfg(not(loom))]
 pub(crate) mod waker;
 #[cfg(not(loom))]
 mod yielding;
 
 #[cfg(not(loom))]
-pub(crate) use spawn::{Origin, Start, expect, start};
+pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
 #[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},
@@ -50,5 +53,6 @@ pub use {
     },
     spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
     supervise::{GaveUp, Strategy, Supervisor},
+    wait::{try_wait, wait},
     yielding::{YieldNow, yield_now},
 };

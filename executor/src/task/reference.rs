@@ -1,6 +1,7 @@
 //! A task, whatever its type: who it is, and what anybody may ask of it.
 
 use super::{cell::Header, extra::Extra, handle, waker};
+use crate::scheduler::context::Context;
 use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 use hal::unwind;
@@ -232,9 +233,24 @@ impl fmt::Debug for Task {
 }
 
 impl Header {
-    /// Which task it is. Before it has ended.
+    /// Which task it is, or which is polled in it if it is a context. Before it has ended.
     #[inline]
     pub(crate) fn id(&self) -> TaskId {
+        self.task().own_id()
+    }
+
+    /// The task itself, or the one that is polled in it if it is a context, which is queued.
+    #[inline]
+    pub(crate) fn task(&self) -> &Self {
+        if !self.state.now().is_context() {
+            return self;
+        }
+        // SAFETY: it is one, and left in the middle of a poll: else nobody would have it.
+        unsafe { Context::of(self).task() }
+    }
+
+    #[inline]
+    fn own_id(&self) -> TaskId {
         // SAFETY: its home lives as long as the task, and the slot as long as that.
         unsafe { self.entry.as_ref() }.id()
     }
@@ -249,7 +265,7 @@ impl Header {
     }
 
     /// The same, made if there is none. Called by the task itself.
-    pub(super) fn extra_or_new(&self) -> &Extra {
+    pub(crate) fn extra_or_new(&self) -> &Extra {
         if let Some(extra) = self.extra() {
             return extra;
         }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Priority,
-    scheduler::{shared::Shared, worker::Worker},
+    scheduler::{shared::Shared, switching::context_for, worker::Worker},
 };
 use alloc::{borrow::Cow, boxed::Box};
 use core::{fmt, future::Future, ptr::NonNull};
@@ -191,6 +191,10 @@ pub(crate) struct Start {
     pub(crate) parent: Option<TaskId>,
     /// It ends before it runs.
     pub(crate) cancelled: bool,
+    /// It is a thread.
+    pub(crate) thread: bool,
+    /// Room for its stack, if not that of others.
+    pub(crate) stack_size: Option<usize>,
 }
 
 /// Starts a task. It runs by itself, on whichever core comes to it first; the
@@ -310,6 +314,26 @@ where
     Builder::new().core(core).spawn_local(factory)
 }
 
+/// Starts a task that does not await.
+pub(crate) fn start_thread<F>(
+    builder: Builder,
+    stack_size: Option<usize>,
+    body: F,
+) -> Result<TaskHandle<F::Output>, SpawnError>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let how = Start {
+        builder,
+        thread: true,
+        stack_size,
+        ..Start::default()
+    };
+    // SAFETY: the future and its output are `Send`.
+    unsafe { start(Origin::current(), how, body) }
+}
+
 /// Starts a task that has a parent, whoever spawns it.
 pub(super) fn spawn_child<F>(
     builder: Builder,
@@ -392,7 +416,8 @@ unsafe fn start_task<F: Future>(
         tracked,
         main: how.main,
     };
-    let asks = tracked || how.parent.is_some() || builder.name.is_some() || builder.tag != 0;
+    let asks =
+        tracked || how.parent.is_some() || how.thread || builder.name.is_some() || builder.tag != 0;
     let extra = if asks {
         let spawner = || waker::current_header().map(|spawner| spawner.id());
         let parent = how.parent.or_else(spawner);
@@ -407,6 +432,17 @@ unsafe fn start_task<F: Future>(
         }
         return Err(SpawnError::NoMemory);
     };
+    if let Some(size) = how.stack_size {
+        let Ok(context) = context_for(shared.outsider(), task, size) else {
+            // SAFETY: nobody knows of it.
+            return Err(unsafe { discard(task) });
+        };
+        // SAFETY: just made, with a block, as a thread has.
+        unsafe { task.as_ref() }
+            .extra_or_new()
+            .own_context
+            .set(context);
+    }
     if how.cancelled {
         // Queued from birth, so nobody is to be told.
         // SAFETY: just made.

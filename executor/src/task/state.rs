@@ -44,12 +44,16 @@ const LOCAL: u64 = 1 << 8;
 const PINNED: u64 = 1 << 9;
 /// A `block_on` waits for it. Never changes.
 const MAIN: u64 = 1 << 10;
+/// No task, but a context that is to be resumed: a stack in the middle of a poll. Never changes.
+const CONTEXT: u64 = 1 << 11;
 /// Priority, as its difference from the usual one: so nothing is set for a usual task.
 const LEVEL_SHIFT: u32 = 14;
 const NORMAL: usize = Priority::Normal as usize;
 const LEVEL_MASK: u64 = 0b11 << LEVEL_SHIFT;
 const CORE_SHIFT: u32 = 16;
 const CORE_MASK: u64 = 0xff << CORE_SHIFT;
+/// Where a task belongs.
+const PLACE: u64 = LEVEL_MASK | CORE_MASK | PINNED;
 const REFERENCE: u64 = 1 << 32;
 /// So many references are a leak, and more would overflow into nothing.
 const MOST_REFERENCES: u64 = 1 << 31;
@@ -124,10 +128,16 @@ impl Word {
         self.0 & RUNNING != 0
     }
 
-    /// Of normal priority, not pinned, not counted, not cancelled, not in its finalizers.
+    /// A task of normal priority, not pinned, not counted, not cancelled, not in its finalizers.
     #[inline]
     pub fn is_usual(self) -> bool {
-        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK) == 0
+        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT) == 0
+    }
+
+    /// No task, but a context that is to be resumed.
+    #[inline]
+    pub fn is_context(self) -> bool {
+        self.0 & CONTEXT != 0
     }
 
     /// It is what a `block_on` waits for.
@@ -215,6 +225,11 @@ impl State {
         Self(AtomicU64::new(word))
     }
 
+    /// A new context, that no queue knows of.
+    pub fn of_context() -> Self {
+        Self(AtomicU64::new(RUNNING | CONTEXT | REFERENCE))
+    }
+
     /// What it is now; it may be something else at once.
     #[inline]
     pub fn now(&self) -> Word {
@@ -300,6 +315,44 @@ impl State {
             {
                 Ok(_) if again => return Pause::Again(Word(new)),
                 Ok(_) => return Pause::Parked,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// A context was left, in the middle of polling `task`: RUNNING to parked or,
+    /// if it only gave way or was woken meanwhile, to QUEUED. It belongs where
+    /// the task does. Some: put it into a queue.
+    pub fn suspend(&self, task: Word, gave_way: bool) -> Option<Word> {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let again = gave_way || old & QUEUED != 0;
+            let mut new = old & !(RUNNING | PLACE) | task.0 & PLACE;
+            if again {
+                new |= QUEUED;
+            }
+            // Release pairs with the acquire in `start`: who resumes it sees its registers and its stack.
+            match self
+                .0
+                .compare_exchange_weak(old, new, pause_order(), Relaxed)
+            {
+                Ok(_) => return again.then_some(Word(new)),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// RUNNING back to QUEUED, as if `start` had not been: another time.
+    pub fn put_off(&self) -> Word {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let new = old & !RUNNING | QUEUED;
+            // Release pairs with the acquire in `start`.
+            match self
+                .0
+                .compare_exchange_weak(old, new, pause_order(), Relaxed)
+            {
+                Ok(_) => return Word(new),
                 Err(now) => old = now,
             }
         }

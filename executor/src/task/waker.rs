@@ -39,6 +39,12 @@ pub(crate) fn is_of_current(waker: &Waker) -> bool {
         && core::ptr::eq(waker.data(), context::current().task().cast_const().cast())
 }
 
+/// A context's pointer to its task, without what is said of it.
+#[inline]
+pub(crate) fn untagged(task: *mut ()) -> *mut () {
+    task.map_addr(|task| task & !YIELDED)
+}
+
 /// The task that runs in this context. The caller lets go of it before that
 /// poll ends.
 #[inline]
@@ -47,7 +53,7 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
     if task.addr() & VISITOR != 0 {
         return None;
     }
-    let task = task.map_addr(|task| task & !YIELDED);
+    let task = untagged(task);
     // SAFETY: set while that task is polled, in this very context, so it lives at least until the poll ends.
     unsafe { task.cast::<Header>().as_ref() }
 }

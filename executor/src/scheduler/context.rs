@@ -1,0 +1,298 @@
+//! Contexts: the stacks that the loops of cores run on, and polls with them.
+//!
+//! A loop keeps nothing on its stack between turns, so it can go on from any.
+//! When a poll has to wait, or is preempted, the stack it is on stays with it,
+//! and its core goes on with the loop on another. From then on that context is
+//! something runnable, as a task is: it has a header of its own, with the same
+//! word of state, so it is woken, queued and stolen like a task; who takes it
+//! out of a queue resumes it instead of polling it.
+//!
+//! The word of a context says RUNNING while it runs, and while nobody uses it:
+//! a waker that was left over from an earlier poll then finds nothing to queue.
+
+use super::{
+    shared::Shared,
+    worker::{Worker, release_memory},
+};
+use crate::{
+    queue::List,
+    task::{
+        cell::{Header, VTable},
+        waker,
+    },
+};
+use alloc::alloc::{alloc, dealloc};
+use core::{
+    alloc::Layout,
+    cell::{Cell, UnsafeCell},
+    mem::offset_of,
+    ptr::NonNull,
+};
+use hal::{
+    context::{self, AfterSwitch, ContextBlock},
+    stack::{NoMemory, Stack},
+    sync::Lock,
+};
+
+/// A stack, what is saved of the registers, and what queues know of it.
+#[repr(C)]
+pub(crate) struct Context {
+    /// First, as queues and wakers know only this.
+    header: Header,
+    block: ContextBlock,
+    /// None: it has been given back.
+    stack: UnsafeCell<Option<Stack>>,
+    /// Of the usual size, so that any loop may run on it.
+    is_usual: bool,
+    /// It is left because others are to run, not because it waits. Written by who leaves it.
+    gave_way: Cell<bool>,
+    /// When it was left.
+    left_at: Cell<u64>,
+    /// For how long it was left, in this poll.
+    away: Cell<u64>,
+}
+
+static VTABLE: VTable = VTable::of_context(free_memory);
+
+/// # Safety
+/// Nobody refers to it, and its stack has been given back.
+unsafe fn free_memory(header: NonNull<Header>) {
+    // SAFETY: allocated by `new` with this layout, and nothing in it needs dropping any more.
+    unsafe { dealloc(header.as_ptr().cast(), Layout::new::<Context>()) };
+}
+
+impl Context {
+    /// A context whose first instruction is the beginning of `entry`.
+    pub(super) fn new(
+        home: &Worker,
+        size: usize,
+        is_usual: bool,
+        (entry, argument): (extern "C" fn(usize) -> !, usize),
+    ) -> Result<NonNull<Self>, NoMemory> {
+        let stack = Stack::new(size)?;
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(Layout::new::<Self>()) }.cast::<Self>();
+        let this = NonNull::new(memory).ok_or(NoMemory)?;
+        let bounds = stack.bounds();
+        // SAFETY: fresh memory of this layout; then a context that does not run, with a stack of its own.
+        unsafe {
+            this.write(Self {
+                header: Header::of_context(&VTABLE, home.into()),
+                block: ContextBlock::new(),
+                stack: UnsafeCell::new(Some(stack)),
+                is_usual,
+                gave_way: Cell::new(false),
+                left_at: Cell::new(0),
+                away: Cell::new(0),
+            });
+            this.as_ref().block.prepare(bounds, entry, argument);
+        }
+        home.retain();
+        Ok(this)
+    }
+
+    /// The context that runs here. On a core that serves a worker, with the loop's home left.
+    #[inline]
+    pub(crate) fn current<'a>() -> &'a Self {
+        let block = NonNull::from(context::current());
+        // SAFETY: what runs on a core that serves a worker runs in the block of one of these.
+        unsafe { &*block.byte_sub(offset_of!(Self, block)).cast().as_ptr() }
+    }
+
+    /// The context of a header whose word says that it is one.
+    ///
+    /// # Safety
+    /// It does.
+    #[inline]
+    pub(crate) unsafe fn of(header: &Header) -> &Self {
+        // SAFETY: the header is its first field.
+        unsafe { &*core::ptr::from_ref(header).cast() }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(super) fn block(&self) -> NonNull<ContextBlock> {
+        (&self.block).into()
+    }
+
+    /// Of the usual size.
+    pub(super) fn is_usual(&self) -> bool {
+        self.is_usual
+    }
+
+    /// The task that is polled in it.
+    ///
+    /// # Safety
+    /// It is in the middle of a poll, and stays so.
+    pub(crate) unsafe fn task(&self) -> &Header {
+        let task = waker::untagged(self.block.task());
+        // SAFETY: the task that is polled lives.
+        unsafe { &*task.cast::<Header>() }
+    }
+
+    /// Says whether it is left only for others to run.
+    pub(super) fn set_gave_way(&self, gave_way: bool) {
+        self.gave_way.set(gave_way);
+    }
+
+    pub(super) fn gave_way(&self) -> bool {
+        self.gave_way.get()
+    }
+
+    /// It was left at this time.
+    pub(super) fn leave_at(&self, now: u64) {
+        self.left_at.set(now);
+    }
+
+    /// It goes on at this time.
+    pub(super) fn return_at(&self, now: u64) {
+        let away = now.saturating_sub(self.left_at.get());
+        self.away.set(self.away.get() + away);
+    }
+
+    /// For how long it was left since this was last asked.
+    pub(super) fn take_away(&self) -> u64 {
+        self.away.take()
+    }
+
+    /// Bytes of stack in use, as it was saved, and bytes that have memory.
+    pub(super) fn stack_use(&self) -> (usize, usize) {
+        // SAFETY: it is saved, so nobody writes its frame; the stack is given back only when nobody uses it.
+        let (frame, stack) = unsafe { (self.block.frame(), &*self.stack.get()) };
+        let top = self.block.stack().high;
+        let memory = stack.as_ref().map_or(0, Stack::memory);
+        (top.saturating_sub(frame.stack_pointer()), memory)
+    }
+
+    /// What switches to it after `after` is to be told.
+    pub(super) fn after(&self, run: extern "C" fn(usize)) -> AfterSwitch {
+        AfterSwitch {
+            run,
+            argument: core::ptr::from_ref(self).expose_provenance(),
+        }
+    }
+
+    /// What an action after a switch was told.
+    ///
+    /// # Safety
+    /// It was told by [`after`](Self::after), and the context has not been freed.
+    pub(super) unsafe fn told<'a>(argument: usize) -> &'a Self {
+        // SAFETY: the caller's promise.
+        unsafe { &*core::ptr::with_exposed_provenance(argument) }
+    }
+
+    /// Gives its stack back and, once no waker is left, its memory.
+    ///
+    /// # Safety
+    /// Nobody uses it, and it is in no list. Not in an interrupt.
+    unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        let context = unsafe { this.as_ref() };
+        // SAFETY: the caller's promise.
+        drop(unsafe { (*context.stack.get()).take() });
+        if context.header.state.release() {
+            // SAFETY: that was the last reference.
+            unsafe { release_memory(context.header().into()) };
+        }
+    }
+}
+
+/// The context that a task is to be polled in, because it asked for a stack of
+/// another size. Written before the task is queued, and by the core that polls it first.
+#[derive(Default)]
+pub(crate) struct OwnContext(Cell<Option<NonNull<Context>>>);
+
+// SAFETY: one core has it at a time: who spawns the task, who polls it, who frees it.
+unsafe impl Sync for OwnContext {}
+// SAFETY: as above; a context may be used by any core.
+unsafe impl Send for OwnContext {}
+
+impl OwnContext {
+    pub(crate) fn set(&self, context: NonNull<Context>) {
+        self.0.set(Some(context));
+    }
+
+    pub(super) fn take(&self) -> Option<NonNull<Context>> {
+        self.0.take()
+    }
+}
+
+impl Drop for OwnContext {
+    /// The task has never run.
+    fn drop(&mut self) {
+        if let Some(context) = self.take() {
+            // SAFETY: nobody else knows of it, and a task's memory is not freed in interrupts.
+            unsafe { Context::free(context) };
+        }
+    }
+}
+
+/// Contexts that nobody uses.
+pub(crate) struct Pool {
+    /// Of the usual size.
+    free: Lock<List<Header>>,
+    /// Those to be freed.
+    doomed: Lock<List<Header>>,
+}
+
+impl Pool {
+    pub(super) const fn new() -> Self {
+        Self {
+            free: Lock::new(List::new()),
+            doomed: Lock::new(List::new()),
+        }
+    }
+
+    /// One that nobody uses.
+    pub(super) fn take(&self) -> Option<NonNull<Context>> {
+        self.free.lock().pop_front().map(NonNull::cast)
+    }
+
+    /// Keeps one, or dooms it if `keep` are there. True: there are some to be freed.
+    ///
+    /// # Safety
+    /// It was left for good, by a loop between turns.
+    #[must_use]
+    pub(super) unsafe fn put(&self, context: &Context, keep: usize) -> bool {
+        let mut free = self.free.lock();
+        let is_kept = context.is_usual && free.len() < keep;
+        // SAFETY: nobody uses it, and its word says RUNNING: it is in no queue, and no waker brings it into one.
+        unsafe {
+            if is_kept {
+                free.push_back(context.header().into());
+            } else {
+                drop(free);
+                self.doomed.lock().push_back(context.header().into());
+            }
+        }
+        !is_kept
+    }
+
+    /// Frees the doomed. Not in an interrupt.
+    pub(super) fn free_doomed(&self) {
+        loop {
+            let doomed = self.doomed.lock().pop_front();
+            let Some(context) = doomed else { break };
+            // SAFETY: nobody uses it, and it was just taken out of the list.
+            unsafe { Context::free(context.cast()) };
+        }
+    }
+
+    /// Frees all. The runtime has ended.
+    pub(crate) fn free_all(&self) {
+        self.free_doomed();
+        while let Some(context) = self.take() {
+            // SAFETY: nobody uses it, and it was just taken out of the list.
+            unsafe { Context::free(context) };
+        }
+    }
+}
+
+impl Shared {
+    /// How many contexts are kept that nobody uses.
+    pub(super) fn contexts_kept(&self) -> usize {
+        2 * self.cores().len()
+    }
+}

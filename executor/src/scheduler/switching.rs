@@ -1,0 +1,257 @@
+//! From one stack to another: how a core begins to serve its worker, leaves a
+//! poll that waits, and goes on with it.
+//!
+//! Every switch carries one action, which runs when the stack that was left is
+//! no longer in use, with interrupts masked:
+//!
+//! | switch | from | to | action |
+//! |---|---|---|---|
+//! | `run` | the core's home | a loop | none |
+//! | `leave` | a loop | the core's home | `retire` the loop's context |
+//! | `resume` | a loop | a poll | `retire` the loop's context |
+//! | `suspend` | a poll | a loop | `offer`: park it, or queue it |
+//! | preemption | a poll, by a trap | a loop | `offer` |
+//!
+//! A context that is left in a poll may go on on another core; one that is left
+//! in a loop too. So after each of these, and after each poll, who is served
+//! is asked anew: [`Worker::served`].
+
+use super::{context::Context, mail::SPARE, shared::Phase, worker::Worker};
+use crate::task::cell::Header;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{Ordering::*, compiler_fence},
+};
+use hal::{
+    context::{self, AfterSwitch},
+    cores, irq,
+    stack::NoMemory,
+};
+
+impl Worker {
+    /// The worker that this core serves. In the loop, or with interrupts
+    /// masked: a poll may be on another core by the time it is used.
+    #[inline(always)]
+    pub(super) fn served<'a>() -> &'a Worker {
+        // Whatever was done before is not done after: the end of a poll, above all.
+        compiler_fence(SeqCst);
+        let worker = cores::local().cast::<Worker>();
+        debug_assert!(!worker.is_null());
+        // SAFETY: set by `run`, whose caller keeps it.
+        unsafe { &*worker }
+    }
+
+    /// Serves this worker on the core it runs on, until somebody posts `STOP`.
+    ///
+    /// # Safety
+    /// Nobody else serves it, and the runtime outlives the call.
+    pub(crate) unsafe fn run(&self) {
+        let masked = irq::mask();
+        let core = cores::this_core();
+        assert!(
+            cores::local().is_null(),
+            "this core serves a runtime already"
+        );
+        self.core.store(core, Relaxed);
+        if self.phase.get() == Phase::Open {
+            self.usual_home.set(self);
+        }
+        self.is_served.store(true, Relaxed);
+        cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
+        self.arm();
+        self.waits_here.set(Some(context::current().into()));
+        let context = self.take_spare().expect("made with the runtime, and kept");
+        // SAFETY: interrupts are masked; it is a spare one, so saved and nobody else's; the current one
+        // lives until this function returns.
+        unsafe { context::switch(context.as_ref().block(), AfterSwitch::NOTHING) };
+        drop(masked);
+        self.flush();
+        self.leave_timers();
+        let _masked = irq::mask();
+        hal::clock::disarm();
+        cores::set_local(core::ptr::null_mut());
+    }
+
+    /// The loop is to end: goes back to where `run` was called. Returns when
+    /// this context is taken for a loop again, maybe on another core.
+    fn leave() {
+        let masked = irq::mask();
+        let worker = Self::served();
+        let home = worker.waits_here.take().expect("`run` waits for this");
+        let after = Context::current().after(retire);
+        // SAFETY: interrupts are masked; the home is saved, and waits for this.
+        unsafe { context::switch(home, after) };
+        drop(masked);
+    }
+
+    /// Goes on with a context that was taken out of a queue. Returns when the
+    /// one that called this is taken for a loop again, maybe on another core.
+    pub(super) fn resume(&self, header: &Header) {
+        // SAFETY: the caller has seen that it is one.
+        let next = unsafe { Context::of(header) };
+        let masked = irq::mask();
+        if self.shared().config.track {
+            next.return_at(self.shared().clock.now());
+        }
+        self.counters.0.resumes.add(1);
+        let after = Context::current().after(retire);
+        // SAFETY: interrupts are masked; it was queued, so it is saved, and `start` made it ours.
+        unsafe { context::switch(next.block(), after) };
+        drop(masked);
+    }
+
+    /// Polls a task in the context that was made for it. Returns as `resume` does.
+    pub(super) fn switch_to(&self, next: NonNull<Context>) {
+        let masked = irq::mask();
+        let after = Context::current().after(retire);
+        // SAFETY: interrupts are masked; it has not run yet, and is nobody else's.
+        unsafe { context::switch(next.as_ref().block(), after) };
+        drop(masked);
+    }
+
+    // ---- spare contexts; the owner, with interrupts masked ----
+
+    /// A context for this core's loop to go on in; another is to be found.
+    pub(super) fn take_spare(&self) -> Option<NonNull<Context>> {
+        let spare = self.spare.take();
+        // Also when there was none: there may be memory by now.
+        self.post_mail(SPARE);
+        spare
+    }
+
+    /// Sees to it that there is a spare context. Not in an interrupt.
+    pub(crate) fn find_spare(&self) -> Result<(), NoMemory> {
+        let shared = self.shared();
+        shared.pool.free_doomed();
+        if self.spare.get().is_none() {
+            let found = match shared.pool.take() {
+                Some(found) => found,
+                None => Context::new(self, shared.config.stack, true, (serve, 0))?,
+            };
+            self.spare.set(Some(found));
+        }
+        Ok(())
+    }
+
+    /// No core serves this worker any more, nor will.
+    pub(super) fn give_up_spare(&self) {
+        if let Some(spare) = self.spare.take() {
+            // SAFETY: a loop has left it, or it never ran.
+            let _ = unsafe { self.shared().pool.put(spare.as_ref(), usize::MAX) };
+        }
+    }
+
+    /// A context that a loop has left for good.
+    fn keep(&self, context: &Context) {
+        if self.spare.get().is_none() && context.is_usual() {
+            self.spare.set(Some(context.into()));
+            return;
+        }
+        let shared = self.shared();
+        // SAFETY: a loop has left it, between turns.
+        if unsafe { shared.pool.put(context, shared.contexts_kept()) } {
+            self.post_mail(SPARE);
+        }
+    }
+
+    /// Parks a context that was left in a poll, or queues it.
+    fn offer(&self, context: &Context) {
+        let shared = self.shared();
+        // SAFETY: it was left in the middle of a poll.
+        let task = unsafe { context.task() };
+        let word = task.state.now();
+        if word.is_local() {
+            self.hold_locals_for(context);
+        }
+        if let Some(extra) = task.extra()
+            && word.is_tracked()
+        {
+            context.leave_at(shared.clock.now());
+            extra.set_stack_use(context.stack_use());
+        }
+        let gave_way = context.gave_way();
+        if let Some(word) = context.header().state.suspend(word, gave_way) {
+            // Through the inbox: this may be the end of an interrupt, and a policy of the user's own must
+            // not be called there. The loop finds it before anything else, and puts it to the back.
+            self.post(context.header().into(), word);
+            if !word.is_pinned() {
+                shared.notify();
+            }
+        }
+    }
+}
+
+/// Leaves the poll that runs here. It goes on when its context is woken or, if
+/// it only gives way, when its turn comes again; maybe on another core.
+/// Err: there is no memory for a stack to go on with meanwhile; it was not left.
+pub(crate) fn suspend(gives_way: bool) -> Result<(), NoMemory> {
+    let masked = irq::mask();
+    let worker = Worker::served();
+    if worker.spare.get().is_none() {
+        worker.find_spare()?;
+    }
+    let next = worker.take_spare().ok_or(NoMemory)?;
+    worker.counters.0.suspensions.add(1);
+    let context = Context::current();
+    context.set_gave_way(gives_way);
+    // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one lives as long as its poll.
+    unsafe { context::switch(next.as_ref().block(), context.after(offer)) };
+    drop(masked);
+    Ok(())
+}
+
+/// A context of another size, for a task that is not queued yet.
+pub(crate) fn context_for(
+    home: &Worker,
+    task: NonNull<Header>,
+    size: usize,
+) -> Result<NonNull<Context>, NoMemory> {
+    Context::new(
+        home,
+        size,
+        false,
+        (serve_one, task.as_ptr().expose_provenance()),
+    )
+}
+
+/// First function of a context that was made for one task: polls it, and leaves.
+extern "C" fn serve_one(task: usize) -> ! {
+    irq::enable_after_start();
+    let task = core::ptr::with_exposed_provenance::<Header>(task);
+    // SAFETY: who switches here has started it.
+    Worker::first_turn(unsafe { &*task });
+    let masked = irq::mask();
+    if let Some(next) = Worker::served().take_spare() {
+        let after = Context::current().after(retire);
+        // SAFETY: interrupts are masked; a spare one is saved and nobody else's.
+        unsafe { context::switch(next.as_ref().block(), after) };
+        unreachable!("a context of another size was taken for a loop");
+    }
+    drop(masked);
+    // Without memory for another stack this one has to do.
+    loop {
+        Worker::turns();
+        Worker::leave();
+    }
+}
+
+/// First function of every context: the loop.
+extern "C" fn serve(_: usize) -> ! {
+    irq::enable_after_start();
+    loop {
+        Worker::turns();
+        Worker::leave();
+    }
+}
+
+/// A loop has left this context.
+extern "C" fn retire(context: usize) {
+    // SAFETY: told so by `leave` or `resume`, and nobody has it but us.
+    Worker::served().keep(unsafe { Context::told(context) });
+}
+
+/// A poll has been left in this context.
+extern "C" fn offer(context: usize) {
+    // SAFETY: told so by who left it, and it is not offered yet.
+    Worker::served().offer(unsafe { Context::told(context) });
+}

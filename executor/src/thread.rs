@@ -1,0 +1,258 @@
+//! Threads: functions that run by themselves and are preempted like any task.
+//!
+//! A thread is a task that is polled once: it runs on the stack it is polled
+//! on, keeps it whenever it waits or is preempted, and has ended when the
+//! function returns. So threads and tasks share cores, queues, priorities,
+//! cancellation and introspection, and either may wait for the other.
+//!
+//! ```
+//! # use executor::{Runtime, thread};
+//! # let runtime = Runtime::builder().workers(2).build().unwrap();
+//! # runtime.block_on(async {
+//! let adder = thread::spawn(|| (1..=10).sum::<u32>());
+//! assert_eq!(adder.await.unwrap(), 55);
+//! # });
+//! ```
+
+use crate::{
+    Priority,
+    scheduler::switching::suspend,
+    sync::WakerSlot,
+    task::{self, SpawnError, Task, TaskError, TaskHandle, TaskId, waker},
+    time::{self, Duration},
+};
+use alloc::borrow::Cow;
+use core::{
+    fmt,
+    future::{IntoFuture, poll_fn},
+    sync::atomic::{AtomicBool, Ordering::*},
+    task::Poll,
+};
+
+/// How a thread is to be spawned.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    /// What it is called in lists of tasks.
+    pub name: Option<Cow<'static, str>>,
+    /// Room for its stack, in bytes. None: as the runtime's others.
+    pub stack_size: Option<usize>,
+    /// What it goes before.
+    pub priority: Priority,
+    /// The core of the runtime, from 0, that alone may run it.
+    pub core: Option<usize>,
+}
+
+impl Builder {
+    /// A thread of normal priority, on any core, without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls it something.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Gives its stack this much room, in bytes. It has memory only as far as it was used.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Gives it a priority.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Binds it to a core of the runtime, numbered from 0.
+    pub fn core(mut self, core: usize) -> Self {
+        self.core = Some(core);
+        self
+    }
+
+    /// Spawns it; see [`spawn`]. Err: there is no memory.
+    pub fn spawn<F, T>(self, body: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Self {
+            name,
+            stack_size,
+            priority,
+            core,
+        } = self;
+        let how = task::Builder {
+            name,
+            priority,
+            core,
+            tag: 0,
+        };
+        task::start_thread(how, stack_size, async { body() }).map(JoinHandle)
+    }
+}
+
+/// Starts a thread.
+///
+/// # Panics
+/// Where no runtime runs, and when there is no memory; [`Builder::spawn`] says so instead.
+pub fn spawn<F, T>(body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task::expect(Builder::new().spawn(body))
+}
+
+/// Waits for a thread: [`join`](Self::join) in a thread, `.await` in a task.
+/// Dropping it lets the thread go on by itself.
+pub struct JoinHandle<T>(TaskHandle<T>);
+
+impl<T> JoinHandle<T> {
+    /// Waits until the thread has ended, and returns what it returned.
+    pub fn join(self) -> Result<T, TaskError> {
+        task::wait(self.0)
+    }
+
+    /// The thread itself.
+    pub fn thread(&self) -> Thread {
+        Thread(self.0.task())
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Asks the thread to end: [`task::is_cancelled`] tells it, and [`park`],
+    /// [`sleep`] and [`task::try_wait`] return early. A thread that has not begun does not.
+    pub fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+}
+
+impl<T> IntoFuture for JoinHandle<T> {
+    type Output = Result<T, TaskError>;
+    type IntoFuture = TaskHandle<T>;
+
+    fn into_future(self) -> TaskHandle<T> {
+        self.0
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinHandle({})", self.0.id())
+    }
+}
+
+/// A thread, or a task. May be kept after it has ended.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Thread(Task);
+
+impl Thread {
+    /// Which one it is.
+    pub fn id(&self) -> TaskId {
+        self.0.id()
+    }
+
+    /// What it was called when it was spawned.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name()
+    }
+
+    /// Lets its next [`park`], or the one it is in, return.
+    pub fn unpark(&self) {
+        if let Some(extra) = self.0.header().extra() {
+            extra.parking.unpark();
+        }
+    }
+
+    /// The same as a task.
+    pub fn task(&self) -> &Task {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The thread, or the task, that runs here.
+///
+/// # Panics
+/// Outside both.
+pub fn current() -> Thread {
+    let task = task::current();
+    // Who unparks it looks there.
+    task.header().extra_or_new();
+    Thread(task)
+}
+
+/// Id of the thread that runs here.
+///
+/// # Panics
+/// Outside a thread or a task.
+pub fn id() -> TaskId {
+    task::id()
+}
+
+/// Lets everything run that was runnable on this core, at this priority, and goes on behind it.
+///
+/// # Panics
+/// Outside a thread or a task.
+pub fn yield_now() {
+    assert!(waker::current_header().is_some(), "no thread runs here");
+    // Without memory for another stack, nobody else can have the core.
+    let _ = suspend(true);
+}
+
+/// Waits for so long. Returns early if the thread is cancelled.
+pub fn sleep(duration: Duration) {
+    let _ = task::try_wait(time::sleep(duration));
+}
+
+/// Waits until somebody calls [`Thread::unpark`]: at once if that was since
+/// the last one. May return early, and does if the thread is cancelled.
+///
+/// # Panics
+/// Outside a thread or a task.
+pub fn park() {
+    let current = current();
+    let parking = &current.0.header().extra_or_new().parking;
+    let _ = task::try_wait(poll_fn(|context| {
+        if parking.take() {
+            return Poll::Ready(());
+        }
+        parking.waiting.register(context.waker());
+        if parking.take() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }));
+    parking.waiting.clear();
+}
+
+/// Whether a thread may go on, and who is to be woken then.
+#[derive(Default)]
+pub(crate) struct Parking {
+    is_unparked: AtomicBool,
+    waiting: WakerSlot,
+}
+
+impl Parking {
+    fn take(&self) -> bool {
+        // Acquire pairs with the release in `unpark`.
+        self.is_unparked.swap(false, Acquire)
+    }
+
+    fn unpark(&self) {
+        // Release pairs with the acquire in `take`. The slot's lock orders it with the second look there.
+        self.is_unparked.store(true, Release);
+        self.waiting.wake();
+    }
+}

@@ -1,0 +1,218 @@
+//! Threads: functions that run by themselves, on the same cores as tasks.
+
+use executor::{
+    Priority, Runtime, TaskError,
+    task::{self, spawn, wait, yield_now},
+    thread::{self, Builder},
+    time::{Duration, Instant},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::*},
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+#[test]
+fn threads_are_joined_by_threads_and_by_tasks() {
+    for workers in [1, 3] {
+        let total = runtime(workers).block_on(async {
+            let outer = thread::spawn(|| {
+                let inner: Vec<_> = (0..10).map(|n| thread::spawn(move || n * n)).collect();
+                inner
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .sum::<u32>()
+            });
+            let task = spawn(async { thread::spawn(|| 15).await.unwrap() });
+            outer.await.unwrap() + wait(task).unwrap()
+        });
+        assert_eq!(total, 300);
+    }
+}
+
+#[test]
+fn threads_on_one_core_take_turns_when_they_yield() {
+    runtime(1).block_on(async {
+        let turns = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let threads: Vec<_> = (0..3)
+            .map(|number| {
+                let turns = turns.clone();
+                thread::spawn(move || {
+                    for _ in 0..4 {
+                        turns.lock().unwrap().push(number);
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.await.unwrap();
+        }
+        let turns = turns.lock().unwrap().clone();
+        // All have had their first turn before any has its second, and so on.
+        for round in turns.chunks(3) {
+            let mut sorted = round.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2], "{turns:?}");
+        }
+    });
+}
+
+#[test]
+fn a_thread_has_a_name_an_id_and_its_own_stack_size() {
+    runtime(2).block_on(async {
+        let thread = Builder::new()
+            .name("deep")
+            .stack_size(64 << 20)
+            .priority(Priority::High)
+            .core(1)
+            .spawn(|| {
+                #[inline(never)]
+                fn deep(left: usize) -> usize {
+                    let room = std::hint::black_box([left as u8; 4096]);
+                    if left == 0 {
+                        0
+                    } else {
+                        1 + deep(left - 1) + usize::from(room[0] != left as u8)
+                    }
+                }
+                assert_eq!(thread::current().name(), Some("deep"));
+                assert_eq!(thread::current().id(), thread::id());
+                // More than any other context has room for.
+                let reached = deep(8000);
+                thread::yield_now();
+                (reached, thread::id())
+            })
+            .unwrap();
+        let id = thread.thread().id();
+        assert_eq!(thread.await.unwrap(), (8000, id));
+    });
+}
+
+#[test]
+fn park_waits_for_unpark_and_remembers_one_that_came_before() {
+    for workers in [1, 3] {
+        runtime(workers).block_on(async {
+            let rounds = Arc::new(AtomicUsize::new(0));
+            let parked = {
+                let rounds = rounds.clone();
+                thread::spawn(move || {
+                    thread::current().unpark();
+                    thread::park();
+                    for round in 1..=100 {
+                        rounds.store(round, Release);
+                        thread::park();
+                    }
+                })
+            };
+            let handle = parked.thread();
+            for round in 1..=100 {
+                while rounds.load(Acquire) < round {
+                    yield_now().await;
+                }
+                handle.unpark();
+            }
+            parked.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn sleep_takes_its_time() {
+    runtime(1).block_on(async {
+        let start = Instant::now();
+        thread::spawn(|| thread::sleep(Duration::from_millis(3)))
+            .await
+            .unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(3));
+    });
+}
+
+#[test]
+fn a_cancelled_thread_comes_back_from_park_and_sleep() {
+    runtime(2).block_on(async {
+        let begun = Arc::new(AtomicBool::new(false));
+        let seen = begun.clone();
+        let thread = thread::spawn(move || {
+            seen.store(true, Release);
+            while !task::is_cancelled() {
+                thread::park();
+            }
+            thread::sleep(Duration::from_secs(1_000_000));
+            17
+        });
+        while !begun.load(Acquire) {
+            yield_now().await;
+        }
+        assert!(thread.cancel());
+        assert_eq!(thread.await.unwrap(), 17);
+        // One that has not begun does not.
+        let thread = Builder::new()
+            .core(0)
+            .spawn(|| unreachable!("cancelled"))
+            .unwrap();
+        thread.cancel();
+        assert!(matches!(thread.join(), Err(TaskError::Cancelled)));
+    });
+}
+
+#[test]
+fn a_thread_of_another_stack_size_that_never_runs_gives_its_stack_back() {
+    runtime(1).block_on(async {
+        for _ in 0..200 {
+            let thread = Builder::new().stack_size(1 << 30).spawn(|| ()).unwrap();
+            thread.cancel();
+            assert!(thread.await.is_err());
+        }
+        for _ in 0..200 {
+            Builder::new()
+                .stack_size(1 << 30)
+                .spawn(|| ())
+                .unwrap()
+                .await
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_threads_live_at_once() {
+    runtime(2).block_on(async {
+        let gate = Arc::new(AtomicBool::new(false));
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..10_000)
+            .map(|number: usize| {
+                let (gate, waiting) = (gate.clone(), waiting.clone());
+                thread::spawn(move || {
+                    waiting.fetch_add(1, Relaxed);
+                    while !gate.load(Acquire) {
+                        thread::park();
+                    }
+                    number
+                })
+            })
+            .collect();
+        while waiting.load(Relaxed) < 10_000 {
+            yield_now().await;
+        }
+        gate.store(true, Release);
+        for thread in &threads {
+            thread.thread().unpark();
+        }
+        for (number, thread) in threads.into_iter().enumerate() {
+            assert_eq!(thread.await.unwrap(), number);
+        }
+    });
+}
+
+#[test]
+fn a_panicking_thread_is_an_error_for_who_joins_it() {
+    runtime(1).block_on(async {
+        let thread = thread::spawn(|| panic!("on purpose"));
+        let error = thread.join().map(|()| ()).unwrap_err();
+        assert!(matches!(error, TaskError::Panicked(panic) if panic.message() == "on purpose"));
+    });
+}
