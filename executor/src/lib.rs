@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`runtime`] | which cores, how it begins and ends |
 //! | [`task`] | what runs |
+//! | [`preempt`] | what must not be interrupted by others |
 //! | [`thread`] | what runs without awaiting |
 //! | [`time`] | what waits for later |
 //! | [`scheduler`] | who runs which task, when and where |
@@ -58,8 +59,32 @@ pub use {
 #[cfg(not(loom))]
 pub use simple::{block_on_simple, noop_waker};
 
-/// This core's timer has expired. For the kernel's interrupt handler.
+/// What the kernel's interrupt handlers tell the executor; see [`hal::traps::Upcalls`].
 #[cfg(all(feature = "alloc", not(loom)))]
-pub fn on_timer() {
-    scheduler::on_timer();
+pub mod upcalls {
+    use core::ptr::NonNull;
+    use hal::context::{AfterSwitch, ContextBlock};
+
+    /// This core's timer has expired.
+    pub fn on_timer() {
+        crate::scheduler::tick::on_timer();
+    }
+
+    /// The end of an interrupt: what to resume, if not the context that was interrupted.
+    pub fn on_exit(
+        interrupted: &'static ContextBlock,
+    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+        crate::scheduler::tick::on_exit(interrupted)
+    }
+
+    /// A context has dropped its last guard, and was asked to give way.
+    pub fn give_way() {
+        crate::scheduler::tick::give_way();
+    }
+}
+
+/// Guards against preemption.
+#[cfg(all(feature = "alloc", not(loom)))]
+pub mod preempt {
+    pub use hal::preempt::{Guard, guard};
 }

@@ -17,6 +17,7 @@ use crate::{
     },
 };
 use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
+use core::time::Duration;
 use core::{
     fmt,
     future::{Future, poll_fn},
@@ -48,6 +49,10 @@ pub struct Config {
     pub virtual_clock: bool,
     /// Room for the stack that a task is polled on, in bytes. It has memory only as far as it was used.
     pub stack: usize,
+    /// How often a busy core looks whether it is still in the same poll.
+    pub tick: Duration,
+    /// How long a poll may take before it is preempted, if there is other work. None: as long as it likes.
+    pub quantum: Option<Duration>,
 }
 
 impl Default for Config {
@@ -60,6 +65,8 @@ impl Default for Config {
             track: false,
             virtual_clock: false,
             stack: hal::stack::DEFAULT_SIZE,
+            tick: Duration::from_millis(1),
+            quantum: Some(Duration::from_millis(10)),
         }
     }
 }
@@ -97,6 +104,8 @@ pub enum BuildError {
     VirtualClock,
     /// A stack has at least 16 KiB.
     StackSize(usize),
+    /// A tick of no time, or of more than the quantum.
+    Tick,
     /// There is no memory for the stacks of its cores.
     NoMemory,
 }
@@ -123,6 +132,7 @@ impl fmt::Display for BuildError {
                     "stacks of {size} bytes: they must have at least {LEAST_STACK}"
                 )
             }
+            Self::Tick => f.write_str("a tick takes some time, and no more than a quantum"),
             Self::NoMemory => f.write_str("no memory for the stacks of its cores"),
         }
     }
@@ -182,6 +192,21 @@ impl Builder {
         self
     }
 
+    /// How long a poll may keep its core while there is other work for it; then
+    /// it is preempted. 10 ms unless told otherwise. None: as long as it likes.
+    /// On the host nothing is preempted.
+    pub fn quantum(mut self, quantum: impl Into<Option<Duration>>) -> Self {
+        self.config.quantum = quantum.into();
+        self
+    }
+
+    /// How often a core that is busy looks whether it is still in the same poll:
+    /// each millisecond unless told otherwise. One that sleeps does not look.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.config.tick = tick;
+        self
+    }
+
     /// Replaces work stealing by a policy of the user's own; `make` is called for each core.
     pub fn policy(mut self, make: impl Fn(usize) -> Box<dyn Policy> + 'static) -> Self {
         self.policy = Some(Box::new(make));
@@ -202,6 +227,10 @@ impl Builder {
         }
         if config.virtual_clock && config.workers != Some(1) {
             return Err(BuildError::VirtualClock);
+        }
+        let most = config.quantum.unwrap_or(Duration::MAX);
+        if config.tick.is_zero() || config.tick > most {
+            return Err(BuildError::Tick);
         }
         if config.stack < LEAST_STACK {
             return Err(BuildError::StackSize(config.stack));

@@ -33,6 +33,8 @@ pub struct ContextBlock {
     pub(crate) guards: AtomicU32,
     /// Asked to give way when the last guard is dropped. Written by its core's interrupts.
     pub(crate) need_resched: AtomicU32,
+    /// Found in the same poll for long. Written by its core's interrupts, and by itself.
+    pub(crate) soft: AtomicBool,
     /// How often it masked interrupts. Written by itself.
     pub(crate) masks: AtomicU32,
     /// Whether the last unmask lets interrupts in. Written by itself.
@@ -59,6 +61,7 @@ impl ContextBlock {
             core: AtomicPtr::new(ptr::null_mut()),
             guards: AtomicU32::new(0),
             need_resched: AtomicU32::new(0),
+            soft: AtomicBool::new(false),
             masks: AtomicU32::new(0),
             unmask_after: AtomicBool::new(false),
             task: AtomicPtr::new(ptr::null_mut()),

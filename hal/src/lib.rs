@@ -51,7 +51,7 @@ pub mod traps;
 pub mod unwind;
 
 #[cfg(not(loom))]
-pub use arch::{bring_up, pause};
+pub use arch::{PREEMPTS, bring_up, pause};
 
 #[cfg(all(feature = "kernel-test", target_os = "none"))]
 mod tests;

@@ -87,3 +87,20 @@ pub fn is_allowed() -> bool {
 pub fn request() {
     context::current().need_resched.store(1, Relaxed);
 }
+
+/// Says that the current context has been in the same poll for long, or that it has
+/// not. For interrupt handlers.
+pub fn set_soft(soft: bool) {
+    context::current().soft.store(soft, Relaxed);
+}
+
+/// Whether the current context has been in the same poll for long; asked again, it has not.
+#[inline]
+pub fn take_soft() -> bool {
+    let soft = &context::current().soft;
+    let was_set = soft.load(Relaxed);
+    if was_set {
+        soft.store(false, Relaxed);
+    }
+    was_set
+}

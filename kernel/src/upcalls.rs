@@ -65,7 +65,7 @@ struct Image;
 impl Upcalls for Image {
     fn on_timer(&self) {
         bump(&counts(cores::this_core()).timers);
-        executor::on_timer();
+        executor::upcalls::on_timer();
         let hook = ON_TIMER.load(Relaxed);
         if hook != 0 {
             // SAFETY: only `set_timer_hook` writes it, and writes a `fn()`.
@@ -95,11 +95,15 @@ impl Upcalls for Image {
     ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
         let hook = ON_EXIT.load(Relaxed);
         if hook == 0 {
-            return None;
+            return executor::upcalls::on_exit(interrupted);
         }
         // SAFETY: only `set_exit_hook` writes it, and writes an `OnExit`.
         let hook = unsafe { core::mem::transmute::<usize, OnExit>(hook) };
         hook(interrupted)
+    }
+
+    fn give_way(&self) {
+        executor::upcalls::give_way();
     }
 
     fn on_fault(&self, fault: &Fault, frame: &Frame) -> ! {

@@ -94,9 +94,18 @@ impl Context {
     /// The context that runs here. On a core that serves a worker, with the loop's home left.
     #[inline]
     pub(crate) fn current<'a>() -> &'a Self {
-        let block = NonNull::from(context::current());
         // SAFETY: what runs on a core that serves a worker runs in the block of one of these.
-        unsafe { &*block.byte_sub(offset_of!(Self, block)).cast().as_ptr() }
+        unsafe { Self::of_block(context::current()) }
+    }
+
+    /// The context that a block belongs to.
+    ///
+    /// # Safety
+    /// It does belong to one.
+    pub(super) unsafe fn of_block(block: &ContextBlock) -> &Self {
+        let block = core::ptr::from_ref(block);
+        // SAFETY: the caller's promise.
+        unsafe { &*block.byte_sub(offset_of!(Self, block)).cast() }
     }
 
     /// The context of a header whose word says that it is one.

@@ -72,6 +72,13 @@ impl Fairness {
         self.turns.load(Relaxed)
     }
 
+    /// The turn that the owner is in, for itself and its interrupts.
+    pub(super) fn turn(&self) -> u64 {
+        // An interrupt may see a round that is just about to begin: any number does, if it is another.
+        let since = self.from.get().wrapping_sub(self.left.get());
+        self.turns().wrapping_add(since as u64)
+    }
+
     /// Says how many turns there were.
     pub(super) fn publish(&self) {
         let since = self.from.replace(self.left.get()) - self.left.get();

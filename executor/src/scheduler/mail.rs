@@ -213,9 +213,10 @@ impl Worker {
 
     /// Sets the hardware's timer to the next deadline.
     pub(crate) fn arm(&self) {
-        let next = self.next_timer();
-        if next != u64::MAX {
-            self.shared().clock.arm(next);
+        let clock = &self.shared().clock;
+        match self.next_timer().min(self.ticker.next()) {
+            u64::MAX => clock.disarm(),
+            next => clock.arm(next),
         }
     }
 }

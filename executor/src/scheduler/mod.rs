@@ -8,6 +8,7 @@
 //! | `mail` | what comes to it from elsewhere |
 //! | `finish` | the end of a task |
 //! | `context`, `switching` | the stacks it runs on, and how it goes from one to another |
+//! | `tick` | preemption |
 //! | `locals` | tasks that stay on one core, one at a time |
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
@@ -55,9 +56,11 @@ pub(crate) mod shared;
 #[cfg(not(loom))]
 pub(crate) mod switching;
 #[cfg(not(loom))]
+pub mod tick;
+#[cfg(not(loom))]
 mod turn;
 #[cfg(not(loom))]
 pub(crate) mod worker;
 
 #[cfg(not(loom))]
-pub(crate) use schedule::{on_timer, schedule};
+pub(crate) use schedule::schedule;

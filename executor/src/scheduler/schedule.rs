@@ -1,6 +1,6 @@
 //! The way of a task that has become runnable to a queue.
 
-use super::{mail::TIMER, policy::Reason, worker::Worker};
+use super::{policy::Reason, worker::Worker};
 use crate::task::{cell::Header, state::Word};
 use core::ptr::NonNull;
 use hal::{cores, preempt};
@@ -63,13 +63,4 @@ fn interrupted(home: &Worker) -> Option<&Worker> {
     // SAFETY: set while the core serves it, and an interrupt ends before that does.
     let worker = unsafe { worker.as_ref() }?;
     (worker.shared == home.shared).then_some(worker)
-}
-
-/// This core's timer has expired: the worker will look which of its tasks that is for.
-pub(crate) fn on_timer() {
-    let worker = cores::local().cast::<Worker>();
-    // SAFETY: as in `interrupted`.
-    if let Some(worker) = unsafe { worker.as_ref() } {
-        worker.post_mail(TIMER);
-    }
 }

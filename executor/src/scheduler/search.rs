@@ -23,6 +23,7 @@ impl Worker {
         loop {
             if let Some(task) = self.find() {
                 shared.found(self);
+                self.start_ticks();
                 return Some(task);
             }
             if !self.has_mail() {
@@ -31,6 +32,7 @@ impl Worker {
             if self.has_mail() {
                 // The loop opens it; what comes out of it is for us.
                 shared.found(self);
+                self.start_ticks();
                 return None;
             }
         }
@@ -47,6 +49,7 @@ impl Worker {
         let is_work = || self.has_mail() || shared.has_work(self);
         if shared.idle.announce(self.index, is_work) && !shared.clock.advance(self) {
             counters.fall_asleep(shared.clock.now());
+            self.stop_ticks();
             self.arm();
             hal::irq::wait(&masked);
             counters.wake_up(shared.clock.now());

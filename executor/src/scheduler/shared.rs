@@ -182,7 +182,7 @@ impl Shared {
     /// Whether there is something that this core could find. After a full fence.
     pub(super) fn has_work(&self, searcher: &Worker) -> bool {
         let stealing = self.config.stealing;
-        self.injectors.iter().any(|injector| !injector.is_empty())
+        self.has_injected()
             || searcher.has_own()
             || stealing && self.cores().iter().any(Worker::has_stealable)
     }
@@ -200,6 +200,11 @@ impl Shared {
                 self.notify();
             }
         }
+    }
+
+    /// Whether there is something in the injectors.
+    pub(super) fn has_injected(&self) -> bool {
+        self.injectors.iter().any(|injector| !injector.is_empty())
     }
 
     /// Tasks in the injectors.
@@ -307,6 +312,13 @@ impl Clock {
     pub(super) fn arm(&self, deadline: u64) {
         if !self.is_virtual {
             hal::clock::arm(deadline);
+        }
+    }
+
+    /// This core's timer has nothing to wait for.
+    pub(super) fn disarm(&self) {
+        if !self.is_virtual {
+            hal::clock::disarm();
         }
     }
 

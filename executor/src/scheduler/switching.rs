@@ -58,6 +58,7 @@ impl Worker {
         }
         self.is_served.store(true, Relaxed);
         cores::set_local(core::ptr::from_ref(self).cast_mut().cast());
+        self.start_ticks();
         self.arm();
         self.waits_here.set(Some(context::current().into()));
         let context = self.take_spare().expect("made with the runtime, and kept");
@@ -68,6 +69,7 @@ impl Worker {
         self.flush();
         self.leave_timers();
         let _masked = irq::mask();
+        self.stop_ticks();
         hal::clock::disarm();
         cores::set_local(core::ptr::null_mut());
     }
@@ -178,6 +180,14 @@ impl Worker {
                 shared.notify();
             }
         }
+    }
+}
+
+impl Context {
+    /// What is to be done after a trap has left this one, in a poll.
+    pub(super) fn left_by_trap(&self) -> AfterSwitch {
+        self.set_gave_way(true);
+        self.after(offer)
     }
 }
 

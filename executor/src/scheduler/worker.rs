@@ -12,6 +12,7 @@ use super::{
     policy::{Policy, Reason},
     registry::{NoMemory, Registry},
     shared::{Phase, Shared},
+    tick::Ticker,
 };
 use crate::{
     queue::{Deque, Inbox, List, Padded, Ring},
@@ -82,6 +83,7 @@ pub(crate) struct Worker {
     pub(super) locals: Cell<usize>,
     pub(super) locals_ended: Cell<Option<Waker>>,
 
+    pub(super) ticker: Ticker,
     /// A context for the loop to go on in, when a poll keeps the one it is on. Owner, and its interrupts.
     pub(super) spare: Cell<Option<NonNull<Context>>>,
     /// Where `run` waits for the loop to end.
@@ -164,6 +166,7 @@ impl Worker {
             is_plain: Cell::new(how.is_plain),
             locals: Cell::new(0),
             locals_ended: Cell::new(None),
+            ticker: Ticker::new(),
             spare: Cell::new(None),
             waits_here: Cell::new(None),
             local_context: Cell::new(None),

@@ -54,5 +54,5 @@ pub use {
     spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
     supervise::{GaveUp, Strategy, Supervisor},
     wait::{try_wait, wait},
-    yielding::{YieldNow, yield_now},
+    yielding::{YieldNow, poll_proceed, yield_now},
 };

@@ -6,7 +6,7 @@ use core::{
     pin::Pin,
     task::{Context, Poll},
 };
-use hal::context;
+use hal::{context, preempt};
 
 /// Lets everything run that was runnable on this core, at this priority, and goes on behind it.
 pub fn yield_now() -> YieldNow {
@@ -37,4 +37,16 @@ impl Future for YieldNow {
         }
         Poll::Pending
     }
+}
+
+/// For futures that are ready again and again without ever waiting: `Pending`,
+/// once, if the poll has taken so long that others should have their turn.
+///
+/// Called before anything is changed, as the future is polled again.
+#[inline]
+pub fn poll_proceed(context: &mut Context<'_>) -> Poll<()> {
+    if !preempt::take_soft() {
+        return Poll::Ready(());
+    }
+    Pin::new(&mut yield_now()).poll(context)
 }

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `current_anew`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
-//! | interrupts | `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
+//! | interrupts | `PREEMPTS`, `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
 //! | contexts | `Frame`, `switch` |
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |

@@ -5,6 +5,9 @@ pub mod stack;
 use crate::cores::{self, CoreSet};
 use core::convert::Infallible;
 
+/// Interrupts come between any two instructions.
+pub const PREEMPTS: bool = true;
+
 /// All but the boot core wait in the lot, from their arrival on.
 pub const FREE_AT_START: CoreSet = CoreSet(!1);
 

@@ -34,6 +34,9 @@ use crate::{clock, context::ContextBlock};
 use core::{arch::asm, ptr::NonNull, sync::atomic::Ordering::Relaxed};
 use std::{sync::OnceLock, time::Instant};
 
+/// Interrupts come only where a thread lets them in.
+pub const PREEMPTS: bool = false;
+
 /// Number of this core.
 pub fn this_core() -> usize {
     threads::core().id

@@ -11,6 +11,7 @@
 //! | `storm` | interrupts that wake |
 //! | `fairness` | who waits how long |
 //! | `pinned` | tasks that stay on their core |
+//! | `preemption` | polls that never await |
 //! | `lifecycle` | building and shutting down |
 //! | `modes` | the same function in every mode |
 //! | `memory` | as many tasks as the machine holds |
@@ -20,6 +21,7 @@ mod lifecycle;
 mod memory;
 mod modes;
 mod pinned;
+mod preemption;
 mod storm;
 mod timers;
 mod wakes;

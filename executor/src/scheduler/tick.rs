@@ -1,0 +1,254 @@
+//! The tick: a core that has something to do is interrupted each millisecond,
+//! one that has not is left alone.
+//!
+//! A tick that finds the same poll as the one before tells it so: our own
+//! futures then give way once ([`poll_proceed`](crate::task::poll_proceed)),
+//! and what it has woken is shown to other cores. One that finds it for the
+//! whole of its quantum, while there is something else for the core to do,
+//! preempts it: at the end of the interrupt the core goes on with its loop in
+//! another context, and the poll, with its stack, goes to the back of the queue.
+//!
+//! A poll is not preempted
+//! - under a guard: it gives way itself as it drops the last one;
+//! - if there is no spare context: that is counted;
+//! - outside of a poll, in the loop: it is about to look for itself.
+
+use super::{
+    context::Context,
+    mail::{SPARE, TIMER},
+    switching,
+    worker::Worker,
+};
+use crate::task::waker;
+use core::{
+    cell::Cell,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+use hal::{
+    context::{AfterSwitch, ContextBlock},
+    cores, preempt,
+};
+
+/// Never.
+const NEVER: u64 = u64::MAX;
+
+/// What a core knows of its ticks. For its interrupts, and its owner with interrupts masked.
+pub(super) struct Ticker {
+    /// When the next is due.
+    at: Cell<u64>,
+    /// The turn that the last one found.
+    turn: Cell<u64>,
+    /// How many in a row found that.
+    seen: Cell<u32>,
+    /// This interrupt is to end in another context.
+    is_due: Cell<bool>,
+}
+
+impl Ticker {
+    pub(super) const fn new() -> Self {
+        Self {
+            at: Cell::new(NEVER),
+            turn: Cell::new(0),
+            seen: Cell::new(0),
+            is_due: Cell::new(false),
+        }
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.at.get()
+    }
+}
+
+impl Worker {
+    /// The core has something to do from here on.
+    pub(super) fn start_ticks(&self) {
+        let _masked = hal::irq::mask();
+        if self.ticker.at.get() != NEVER {
+            return;
+        }
+        if let Some(period) = self.tick_period() {
+            self.ticker.at.set(self.shared().clock.now() + period);
+            self.arm();
+        }
+    }
+
+    /// The core is about to sleep; who calls this sets its timer.
+    pub(super) fn stop_ticks(&self) {
+        self.ticker.at.set(NEVER);
+    }
+
+    /// None: this runtime does not tick.
+    fn tick_period(&self) -> Option<u64> {
+        if torture::is_on() {
+            return Some(torture::next());
+        }
+        let config = &self.shared().config;
+        (hal::PREEMPTS && !config.virtual_clock && config.quantum.is_some())
+            .then_some(config.tick.as_nanos() as u64)
+    }
+
+    /// Ticks that a poll may be seen for.
+    fn quantum(&self) -> u32 {
+        let config = &self.shared().config;
+        let quantum = config.quantum.unwrap_or_default().as_nanos();
+        (quantum / config.tick.as_nanos()).max(1) as u32
+    }
+
+    /// This core's timer has expired.
+    fn on_timer(&self) {
+        let now = self.shared().clock.now();
+        let timer = self.next_timer();
+        if timer <= now {
+            // The loop looks which tasks that is for.
+            self.post_mail(TIMER);
+        }
+        if self.ticker.at.get() <= now {
+            self.tick();
+            let period = self.tick_period();
+            self.ticker
+                .at
+                .set(period.map_or(NEVER, |period| now + period));
+        }
+        // One that is due is the loop's, which sets the timer for the next.
+        let timer = if timer <= now { NEVER } else { timer };
+        let next = timer.min(self.ticker.at.get());
+        if next != NEVER {
+            self.shared().clock.arm(next);
+        }
+    }
+
+    fn tick(&self) {
+        let ticker = &self.ticker;
+        let turn = self.fairness.turn();
+        let is_same = ticker.turn.replace(turn) == turn;
+        ticker
+            .seen
+            .set(if is_same { ticker.seen.get() + 1 } else { 0 });
+        if self.spare.get().is_none() {
+            // There may be memory by now.
+            self.post_mail(SPARE);
+        }
+        if torture::is_on() {
+            return ticker.is_due.set(true);
+        }
+        match ticker.seen.get() {
+            0 => preempt::set_soft(false),
+            seen => {
+                preempt::set_soft(true);
+                if seen == 1 {
+                    self.show_next();
+                }
+                ticker
+                    .is_due
+                    .set(seen >= self.quantum() && self.has_other_work());
+            }
+        }
+    }
+
+    /// What was woken last waits for a poll that takes long: others may have it.
+    fn show_next(&self) {
+        if cfg!(seeded = "next_slot_not_shown") || !is_in_poll(hal::context::current()) {
+            return;
+        }
+        // The poll holds no guard, so it is not in the middle of anything that is the owner's.
+        self.flush();
+    }
+
+    /// Whether this core has anything to do but the poll that it is in.
+    fn has_other_work(&self) -> bool {
+        // What a policy of the user's own has, an interrupt must not ask it.
+        self.ready.get() != 0
+            || self.has_mail()
+            || self.policy().is_some()
+            || self.shared().has_injected()
+    }
+
+    /// The end of an interrupt: the context to go on with, if it is to be another.
+    fn preempts(&self, block: &ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+        if !self.ticker.is_due.take() || block.task().is_null() {
+            return None;
+        }
+        if !is_in_poll(block) {
+            preempt::request();
+            return None;
+        }
+        let Some(next) = self.take_spare() else {
+            self.counters.0.unpreempted.add(1);
+            return None;
+        };
+        self.counters.0.preemptions.add(1);
+        // SAFETY: what runs on a core that serves a worker runs in the block of a context.
+        let context = unsafe { Context::of_block(block) };
+        // SAFETY: a spare one is there.
+        Some((unsafe { next.as_ref() }.block(), context.left_by_trap()))
+    }
+}
+
+/// Whether a poll runs in this context that may be left where it is.
+fn is_in_poll(block: &ContextBlock) -> bool {
+    !block.task().is_null() && preempt::is_allowed()
+}
+
+/// The worker that this interrupt has interrupted.
+fn interrupted<'a>() -> Option<&'a Worker> {
+    // SAFETY: set while the core serves it, and an interrupt ends before that does.
+    unsafe { cores::local().cast::<Worker>().as_ref() }
+}
+
+/// This core's timer has expired. In its interrupt.
+pub(crate) fn on_timer() {
+    if let Some(worker) = interrupted() {
+        worker.on_timer();
+    }
+}
+
+/// The end of an interrupt: the context to go on with, if it is to be another
+/// than the one that was interrupted.
+pub(crate) fn on_exit(
+    block: &'static ContextBlock,
+) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    interrupted()?.preempts(block)
+}
+
+/// A context has dropped its last guard, and was to be preempted meanwhile.
+pub(crate) fn give_way() {
+    if waker::current_header().is_some() {
+        // Without memory for another stack, nobody else can have the core.
+        let _ = switching::suspend(true);
+    }
+}
+
+/// Preemption at every moment there is, for tests.
+pub mod torture {
+    use super::*;
+
+    /// State of the random numbers; 0: off.
+    static STATE: AtomicU64 = AtomicU64::new(0);
+    static SHORTEST: AtomicU64 = AtomicU64::new(0);
+    static LONGEST: AtomicU64 = AtomicU64::new(1);
+
+    /// From here on, a core that runs a poll is preempted after a random number of nanoseconds in
+    /// these bounds, whether or not there is anything else to do; and again, and again. 0: not any more.
+    pub fn start(seed: u64, shortest: u64, longest: u64) {
+        SHORTEST.store(shortest, Relaxed);
+        LONGEST.store(longest.max(shortest + 1), Relaxed);
+        STATE.store(seed, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_on() -> bool {
+        STATE.load(Relaxed) != 0
+    }
+
+    /// Xorshift. Cores that draw at once may draw the same.
+    pub(super) fn next() -> u64 {
+        let mut state = STATE.load(Relaxed);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        STATE.store(state.max(1), Relaxed);
+        let shortest = SHORTEST.load(Relaxed);
+        shortest + state % (LONGEST.load(Relaxed) - shortest)
+    }
+}
