@@ -136,9 +136,7 @@ impl Worker {
             0 => preempt::set_soft(false),
             seen => {
                 preempt::set_soft(true);
-                if seen == 1 {
-                    self.show_next();
-                }
+                self.show_next();
                 ticker
                     .is_due
                     .set(seen >= self.quantum() && self.has_other_work());
@@ -148,11 +146,13 @@ impl Worker {
 
     /// What was woken last waits for a poll that takes long: others may have it.
     fn show_next(&self) {
-        if cfg!(seeded = "next_slot_not_shown") || !is_in_poll(hal::context::current()) {
-            return;
+        // A poll that holds no guard is not in the middle of anything that is the owner's.
+        if self.has_next()
+            && is_in_poll(hal::context::current())
+            && !cfg!(seeded = "next_slot_not_shown")
+        {
+            self.flush();
         }
-        // The poll holds no guard, so it is not in the middle of anything that is the owner's.
-        self.flush();
     }
 
     /// Whether this core has anything to do but the poll that it is in.

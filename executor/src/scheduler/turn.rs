@@ -34,6 +34,9 @@ const NORMAL_NEXT: u32 = 1 << (NORMAL as u32 * KINDS + NEXT);
 const NORMAL_DEQUE: u32 = 1 << (NORMAL as u32 * KINDS + DEQUE);
 const NORMAL_RING: u32 = 1 << (NORMAL as u32 * KINDS + RING);
 
+/// The bits of the next slots of all levels.
+const NEXTS: u32 = 0x8888;
+
 /// What a turn came to.
 #[must_use]
 pub(super) enum Turn {
@@ -369,8 +372,9 @@ impl Worker {
         }
     }
 
-    /// Nobody serves this worker for now: what only it could see, others can from here on.
+    /// What only this core could see, others can from here on.
     pub(super) fn flush(&self) {
+        self.ready.set(self.ready.get() & !NEXTS);
         for (level, next) in self.next.iter().enumerate() {
             if let Some(task) = next.take() {
                 self.push_spawned(task, level);
@@ -379,10 +383,14 @@ impl Worker {
         self.shared().notify();
     }
 
+    /// Whether something is to come next that others cannot see.
+    pub(super) fn has_next(&self) -> bool {
+        self.ready.get() & NEXTS != 0
+    }
+
     /// Where a fair turn could find something: as `ready`, but the next slot
     /// counts as the end of the deque, and its bit stands for the injector.
     pub(super) fn sources(&self) -> u32 {
-        const NEXTS: u32 = 0x8888;
         let ready = self.ready.get();
         let own = ready & !NEXTS | (ready & NEXTS) >> (NEXT - DEQUE);
         let injectors = self.shared().injectors.iter().enumerate();
