@@ -6,11 +6,11 @@
 .SILENT:
 # Steps of one command build on each other, and cargo uses every core by itself.
 .NOTPARALLEL:
-.PHONY: help run test test-long test-host loom bench gdb check doc clean tool
+.PHONY: help run test test-long test-host torture loom bench gdb check doc clean tool
 
 # Values go to the shell through its environment, never through the text of a
 # recipe, so that no blank, quote or dollar in them is ever read as shell or make.
-values := BOARD CORES TEST FILTER APPEND
+values := BOARD CORES TEST FILTER APPEND SEEDS SEED WALL
 $(foreach v,$(values),$(if $(filter command,$(origin $v)),$(eval override $v := $$(value $v))))
 # TEST chooses tests and FILTER benchmarks; who mixes them up is understood.
 ifeq ($(value TEST),)
@@ -24,6 +24,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 cores = $${CORES:+--cores "$$CORES"}
 append = $${APPEND:+--append "$$APPEND"}
 filter = $${TEST:+--filter "$$TEST"}
+seeds = $${SEEDS:+--seeds "$$SEEDS"} $${SEED:+--seed "$$SEED"} $${WALL:+--wall}
 
 # The ordinary cargo, as tools/setup found it; make's own jobs are not cargo's.
 host = unset MAKEFLAGS MFLAGS; . target/setup/host.env;
@@ -43,6 +44,7 @@ tools/setup $$needs || exit; \
 for board; do target/debug/spindle-qemu check --board "$$board" $(cores) || exit; done
 endef
 one_board = set -- "$${BOARD:=pc}"
+torture_boards = if [ -n "$$BOARD" ]; then set -- "$$BOARD"; else set -- pc virt; fi
 all_boards = if [ -n "$$BOARD" ]; then set -- "$$BOARD"; else set -- pc virt raspi3b; fi
 
 # $(call images,PROFILE,BINARIES,CARGO'S OPTIONS): builds and packs for $arches.
@@ -87,6 +89,10 @@ test-long: tool ## the same with the big counts and the rare ways to boot
 
 test-host: tool ## only the tests that need no board [TEST=filter]
 	$(qemu) test --host-only $(filter) --images target/images
+
+torture: tool ## the executor's tests, preempted at random moments [BOARD=... SEEDS=n SEED=s TEST=filter WALL=1]
+	$(torture_boards); $(ready); $(call images,image,tests,--features kernel-test); \
+	$(qemu) torture $${BOARD:+--board "$$BOARD"} $(cores) $(filter) $(seeds) --images target/images
 
 loom: ## models of the lock-free protocols, with their seeded bugs
 	tools/setup host

@@ -24,6 +24,8 @@ pub struct Options<'a> {
     pub long: bool,
     /// `from=n`: tests below this number have run before.
     pub from: usize,
+    /// `torture=seed`: tests are preempted at random moments.
+    pub torture: Option<Torture>,
     /// `exit=qemu`: there is a QEMU that takes an exit status.
     pub exit_to_qemu: bool,
     /// `tour`: show what works, then switch off.
@@ -32,6 +34,35 @@ pub struct Options<'a> {
     pub idle: bool,
     /// `bench`: measure, then switch off.
     pub bench: bool,
+}
+
+/// Random moments, chosen by a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torture {
+    /// Not 0.
+    pub seed: u64,
+    /// The shortest time between two of them, in nanoseconds.
+    pub shortest: u64,
+    /// The longest.
+    pub longest: u64,
+}
+
+impl Torture {
+    /// `seed` or `seed:shortest:longest`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split(':').map(|number| number.parse::<u64>().ok());
+        let seed = numbers.next()??;
+        let (shortest, longest) = match numbers.next() {
+            None => (300, 6_000),
+            Some(shortest) => (shortest?, numbers.next()??),
+        };
+        let is_sane = seed != 0 && shortest < longest && numbers.next().is_none();
+        is_sane.then_some(Self {
+            seed,
+            shortest,
+            longest,
+        })
+    }
 }
 
 /// How much is logged.
@@ -70,6 +101,7 @@ impl Default for Options<'_> {
             test: "",
             long: false,
             from: 0,
+            torture: None,
             exit_to_qemu: false,
             tour: false,
             idle: false,
@@ -94,7 +126,7 @@ impl fmt::Display for Complaint<'_> {
             Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
             None => write!(
                 f,
-                "option `{word}` ignored: known are log= cores= quantum= test= from= exit= long tour idle bench"
+                "option `{word}` ignored: known are log= cores= quantum= test= from= torture= exit= long tour idle bench"
             ),
         }
     }
@@ -137,6 +169,11 @@ impl<'a> Options<'a> {
                 let from = value.and_then(|value| value.parse().ok());
                 self.from = from.ok_or(Some("from=<number of a test>"))?;
             }
+            ("torture", value) => {
+                let expected =
+                    "torture=<seed> or torture=<seed>:<shortest>:<longest>, in nanoseconds";
+                self.torture = Some(value.and_then(Torture::parse).ok_or(Some(expected))?);
+            }
             ("exit", Some("qemu")) => self.exit_to_qemu = true,
             ("exit", _) => return Err(Some("exit=qemu")),
             ("long", None) => self.long = true,
@@ -171,8 +208,9 @@ mod tests {
 
     #[test]
     fn every_option_is_understood() {
-        let (options, complaints) =
-            parse(" log=debug cores=3\tquantum=0 test=a=b long from=7 exit=qemu tour idle bench ");
+        let (options, complaints) = parse(
+            " log=debug cores=3\tquantum=0 test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
+        );
         assert_eq!(
             options,
             Options {
@@ -182,6 +220,11 @@ mod tests {
                 test: "a=b",
                 long: true,
                 from: 7,
+                torture: Some(Torture {
+                    seed: 5,
+                    shortest: 1,
+                    longest: 9
+                }),
                 exit_to_qemu: true,
                 tour: true,
                 idle: true,
@@ -189,6 +232,25 @@ mod tests {
             }
         );
         assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn torture_has_a_seed_and_maybe_bounds() {
+        let (options, _) = parse("torture=17");
+        let torture = options.torture.unwrap();
+        assert_eq!(
+            (torture.seed, torture.shortest < torture.longest),
+            (17, true)
+        );
+        for wrong in [
+            "torture",
+            "torture=0",
+            "torture=1:2",
+            "torture=1:5:2",
+            "torture=1:2:3:4",
+        ] {
+            assert_eq!(parse(wrong).1.len(), 1, "{wrong}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{console, failure, start};
 use boot::BootInfo;
+use executor::scheduler::tick::torture;
 use hal::power::{self, Status};
 use testing::Environment;
 
@@ -9,6 +10,9 @@ use testing::Environment;
 pub fn main(info: &'static BootInfo) -> ! {
     failure::report_to_runner();
     let machine = start(info);
+    if let Some(torture) = machine.options.torture {
+        torture::start(torture.seed, torture.shortest, torture.longest);
+    }
     let summary = testing::run(&Environment {
         board: info.platform.board.name(),
         cores: hal::cores::online().len(),

@@ -11,7 +11,7 @@ pub struct Help {
     about: &'static str,
 }
 
-pub const COMMANDS: [Help; 6] = [
+pub const COMMANDS: [Help; 7] = [
     Help {
         name: "check",
         usage: "check --board B [--cores N] [--args-only] [--port P]",
@@ -79,6 +79,22 @@ exit status 1 if anything failed or nothing was run.
   --no-host, --host-only
                  leave out, or run only, the tests that need no board
   --junit FILE   where the results go (target/junit.xml)
+",
+    },
+    Help {
+        name: "torture",
+        usage: "torture [--board B] [--cores N] [--seeds N] [--seed S] [--filter F] [--wall] --images DIR",
+        files: 0,
+        options: &[
+            "board", "cores", "seeds", "seed", "filter", "wall", "images",
+        ],
+        about: "\
+Runs the executor's tests of DIR/<arch>/tests, preempted at random moments that a seed chooses,
+with time counted in instructions: the same seed is the same run. On pc and virt unless told.
+  --seeds N      seeds 1 to N (20)
+  --seed S       this seed only
+  --filter F     only tests with F in their names, whatever they test
+  --wall         by the wall clock, each core a thread of the host: real races, never the same twice
 ",
     },
     Help {

@@ -2,8 +2,8 @@
 //! console scripts, and a report of what happened. It is what `make run`, `make test`,
 //! `make bench` and `make gdb` call.
 //!
-//! From the outside in: `options` reads the command line; `check`, `pack`, `run`, `test`, `bench`
-//! and `gdb` are the commands. A `machine` (a `board` as configured) is booted as a `guest`, whose
+//! From the outside in: `options` reads the command line; `check`, `pack`, `run`, `test`, `torture`,
+//! `bench` and `gdb` are the commands. A `machine` (a `board` as configured) is booted as a `guest`, whose
 //! console a `session` makes test results of; a `suite` boots again until every test has run, and
 //! the `report` tells of them. `qmp` and `inspect` look into a guest that hangs.
 
@@ -40,6 +40,7 @@ mod session;
 mod suite;
 mod symbols;
 mod test;
+mod torture;
 mod verdict;
 
 use options::{Options, Request};
@@ -69,6 +70,7 @@ fn command(name: &str, options: &Options) -> Result<u8> {
         "pack" => pack::pack(&options.files[0], &options.files[1]).map(|()| 0),
         "run" => run::run(options),
         "test" => test::test(options),
+        "torture" => torture::torture(options),
         "bench" => bench::bench(options),
         _ => gdb::gdb(options),
     }

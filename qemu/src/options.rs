@@ -25,6 +25,9 @@ pub struct Options {
     pub port: Option<u16>,
     pub args_only: bool,
     pub long: bool,
+    pub seeds: Option<u64>,
+    pub seed: Option<u64>,
+    pub wall: bool,
     pub no_host: bool,
     pub host_only: bool,
     /// Arguments without a name.
@@ -105,6 +108,7 @@ impl Options {
             "el2" => self.el2 = true,
             "args-only" => self.args_only = true,
             "long" => self.long = true,
+            "wall" => self.wall = true,
             "no-host" => self.no_host = true,
             "host-only" => self.host_only = true,
             "images" => self.images = Some(parser.value()?.into()),
@@ -135,6 +139,9 @@ impl Options {
             "filter" => self.filter = value,
             "cores" => self.cores = Some(number(u64::from(u32::MAX))? as u32),
             "port" => self.port = Some(number(u64::from(u16::MAX))? as u16),
+            "seeds" => self.seeds = Some(number(u64::from(u32::MAX))?),
+            "seed" if value == "0" => stop!("--seed takes a number above 0"),
+            "seed" => self.seed = Some(number(u64::MAX)?),
             "limit" => self.limit = Some(number(u64::from(u32::MAX))?),
             "gic" => match value.as_str() {
                 "2" => self.gic = Some(Gic::V2),
@@ -207,7 +214,8 @@ mod tests {
     fn every_option_that_help_lists_is_taken() {
         for command in help::COMMANDS {
             for option in command.options.iter().filter(|option| **option != "--") {
-                let flag = ["el2", "args-only", "long", "no-host", "host-only"].contains(option);
+                let flag =
+                    ["el2", "args-only", "long", "wall", "no-host", "host-only"].contains(option);
                 let value = if flag { "" } else { "3" };
                 options(&format!(
                     "{} --{option} {value} {}",

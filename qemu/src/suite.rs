@@ -40,7 +40,7 @@ pub fn run_long(
 }
 
 /// The same with another word on the command line.
-fn run_with(
+pub fn run_with(
     word: Option<&str>,
     machine: &Machine,
     image: &Path,

@@ -228,7 +228,7 @@ fn help_is_there_for_everything() {
         stage.run("--help").says("SPINDLE_QEMU_AARCH64").status,
         Some(0)
     );
-    for command in ["check", "pack", "run", "test", "bench", "gdb"] {
+    for command in ["check", "pack", "run", "test", "torture", "bench", "gdb"] {
         let outcome = stage.run(&format!("{command} --help"));
         assert_eq!(
             outcome

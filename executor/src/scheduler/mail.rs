@@ -215,8 +215,16 @@ impl Worker {
     pub(crate) fn arm(&self) {
         let clock = &self.shared().clock;
         match self.next_timer().min(self.ticker.next()) {
-            u64::MAX => clock.disarm(),
-            next => clock.arm(next),
+            u64::MAX => {
+                // What somebody else may have set it to is not ours.
+                if self.is_armed.replace(false) {
+                    clock.disarm();
+                }
+            }
+            next => {
+                self.is_armed.set(true);
+                clock.arm(next);
+            }
         }
     }
 }

@@ -113,6 +113,7 @@ impl Worker {
         // One that is due is the loop's, which sets the timer for the next.
         let timer = if timer <= now { NEVER } else { timer };
         let next = timer.min(self.ticker.at.get());
+        self.is_armed.set(next != NEVER);
         if next != NEVER {
             self.shared().clock.arm(next);
         }
@@ -236,8 +237,9 @@ pub mod torture {
         STATE.store(seed, Relaxed);
     }
 
+    /// Whether that is so.
     #[inline]
-    pub(super) fn is_on() -> bool {
+    pub fn is_on() -> bool {
         STATE.load(Relaxed) != 0
     }
 

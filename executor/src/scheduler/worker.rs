@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     pub(super) locals_ended: Cell<Option<Waker>>,
 
     pub(super) ticker: Ticker,
+    /// The hardware's timer is set. Owner, and its interrupts.
+    pub(super) is_armed: Cell<bool>,
     /// A context for the loop to go on in, when a poll keeps the one it is on. Owner, and its interrupts.
     pub(super) spare: Cell<Option<NonNull<Context>>>,
     /// Where `run` waits for the loop to end.
@@ -167,6 +169,7 @@ impl Worker {
             locals: Cell::new(0),
             locals_ended: Cell::new(None),
             ticker: Ticker::new(),
+            is_armed: Cell::new(false),
             spare: Cell::new(None),
             waits_here: Cell::new(None),
             local_context: Cell::new(None),

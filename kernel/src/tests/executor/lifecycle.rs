@@ -1,6 +1,6 @@
 //! Building and shutting down.
 
-use super::{join, live_bytes, spawn, spawn_on};
+use super::{join, live_bytes, scaled, spawn, spawn_on};
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     future::pending,
@@ -22,7 +22,7 @@ fn runtime() -> Runtime {
 fn a_runtime_is_built_and_shut_down_a_thousand_times_without_losing_a_byte() {
     let others = cores::online().without(cores::this_core());
     let mut before = 0;
-    for round in 0..1001 {
+    for round in 0..=scaled(1000) {
         if round == 1 {
             before = live_bytes();
         }
@@ -56,11 +56,11 @@ impl Drop for Dropped {
 
 #[kernel_test(cores = 4)]
 fn a_shutdown_lets_all_tasks_finish() {
-    const TASKS: usize = 1000;
+    let tasks = scaled(1000);
     let before = live_bytes();
     let finished = Arc::new(AtomicUsize::new(0));
     let runtime = runtime();
-    for number in 0..TASKS {
+    for number in 0..tasks {
         let finished = finished.clone();
         let task = runtime.spawn(async move {
             for _ in 0..number % 5 {
@@ -73,7 +73,7 @@ fn a_shutdown_lets_all_tasks_finish() {
         task.detach();
     }
     runtime.shutdown();
-    assert_eq!(finished.load(Relaxed), TASKS);
+    assert_eq!(finished.load(Relaxed), tasks);
     assert_eq!(Arc::strong_count(&finished), 1);
     drop(finished);
     assert_eq!(live_bytes(), before);
@@ -81,12 +81,12 @@ fn a_shutdown_lets_all_tasks_finish() {
 
 #[kernel_test(cores = 4)]
 fn a_shutdown_now_cancels_all_tasks_and_runs_their_finalizers() {
-    const TASKS: usize = 1000;
+    let tasks = scaled(1000);
     let before = live_bytes();
     let (dropped, finalized) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
     let runtime = runtime();
     let started = Arc::new(AtomicUsize::new(0));
-    let handles: Vec<_> = (0..TASKS)
+    let handles: Vec<_> = (0..tasks)
         .map(|number| {
             let dropped = Dropped(Arc::clone(&dropped));
             let (finalized, started) = (finalized.clone(), started.clone());
@@ -108,7 +108,7 @@ fn a_shutdown_now_cancels_all_tasks_and_runs_their_finalizers() {
         })
         .collect();
     runtime.block_on(async {
-        while started.load(Relaxed) < TASKS {
+        while started.load(Relaxed) < tasks {
             yield_now().await;
         }
     });
@@ -117,8 +117,8 @@ fn a_shutdown_now_cancels_all_tasks_and_runs_their_finalizers() {
         let outcome = handle.try_take().expect("it has ended");
         assert!(outcome.is_err_and(|error| error.is_cancelled()));
     }
-    assert_eq!(dropped.load(Relaxed), TASKS);
-    assert_eq!(finalized.load(Relaxed), TASKS);
+    assert_eq!(dropped.load(Relaxed), tasks);
+    assert_eq!(finalized.load(Relaxed), tasks);
     drop((dropped, finalized, started));
     assert_eq!(live_bytes(), before);
 }

@@ -37,11 +37,21 @@ use core::{
 use executor::{
     Runtime, TaskHandle,
     runtime::Builder,
+    scheduler::tick::torture,
     stats,
     sync::WakerSlot,
     task::{self, yield_now},
 };
 use hal::cores;
+
+/// As many as in a usual run; less under torture, where all takes longer.
+fn scaled(count: usize) -> usize {
+    if torture::is_on() {
+        (count / 200).max(4)
+    } else {
+        count
+    }
+}
 
 /// Bytes in use on the heap. While no other core is at work.
 fn live_bytes() -> usize {

@@ -3,7 +3,7 @@
 //! Nothing here relies on how fast the machine is: each test goes on until what
 //! it waits for has happened, and what must never happen is looked for meanwhile.
 
-use super::{Table, join, on, on_all_cores, spawn, spawn_on};
+use super::{Table, join, on, on_all_cores, scaled, spawn, spawn_on};
 use alloc::{rc::Rc, sync::Arc, vec::Vec};
 use core::{
     cell::{Cell, RefCell},
@@ -260,12 +260,13 @@ fn no_other_local_task_runs_while_one_is_preempted() {
 fn a_thousand_tasks_wait_on_one_core() {
     on_all_cores(async {
         let waiting = Arc::new(AtomicUsize::new(0));
-        let tasks: Vec<_> = (0..1000)
+        let count = scaled(1000);
+        let tasks: Vec<_> = (0..count)
             .map(|_| {
                 let waiting = waiting.clone();
                 spawn_on(0, async move {
                     waiting.fetch_add(1, Relaxed);
-                    while waiting.load(Relaxed) < 1000 {
+                    while waiting.load(Relaxed) < count {
                         thread::yield_now();
                     }
                     task::wait(sleep(Duration::from_millis(1)));

@@ -1,6 +1,6 @@
 //! Wakes and spawns across cores: none is lost, however many there are.
 
-use super::{Table, join, on_all_cores, spawn, spawn_on};
+use super::{Table, join, on_all_cores, scaled, spawn, spawn_on};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use executor::{stats, task};
@@ -29,15 +29,15 @@ async fn wake_across_cores(wakes: usize) {
 /// Every core spawns at the same time, `spawns` of them all together; each
 /// task is run once.
 async fn spawn_from_all_cores(spawns: usize) {
-    const AT_ONCE: usize = 1000;
+    let at_once = scaled(1000);
     let cores = stats::stats().cores.len();
     let runs = Arc::new(AtomicUsize::new(0));
-    let rounds = spawns / cores / AT_ONCE;
+    let rounds = spawns / cores / at_once;
     let spawners = (0..cores).map(|core| {
         let runs = runs.clone();
         spawn_on(core, async move {
             for _ in 0..rounds {
-                let children = (0..AT_ONCE).map(|number| {
+                let children = (0..at_once).map(|number| {
                     let runs = runs.clone();
                     spawn(async move {
                         if number % 4 == 0 {
@@ -51,12 +51,12 @@ async fn spawn_from_all_cores(spawns: usize) {
         })
     });
     join(spawners.collect::<Vec<_>>()).await;
-    assert_eq!(runs.load(Relaxed), rounds * cores * AT_ONCE);
+    assert_eq!(runs.load(Relaxed), rounds * cores * at_once);
 }
 
 #[kernel_test(cores = 4, limit = 300)]
 fn a_hundred_thousand_wakes_across_cores_do_not_stall() {
-    on_all_cores(wake_across_cores(100_000));
+    on_all_cores(wake_across_cores(scaled(100_000)));
 }
 
 #[kernel_test(cores = 4, limit = 7200, long = true)]
@@ -66,7 +66,7 @@ fn ten_million_wakes_across_cores_do_not_stall() {
 
 #[kernel_test(cores = 4, limit = 300)]
 fn a_hundred_thousand_tasks_spawned_by_all_cores_at_once_run_once_each() {
-    on_all_cores(spawn_from_all_cores(100_000));
+    on_all_cores(spawn_from_all_cores(scaled(100_000)));
 }
 
 #[kernel_test(cores = 4, limit = 7200, long = true)]
