@@ -6,7 +6,7 @@
 //! within [`BOUND`] turns of its core, whatever else is runnable, and what is
 //! behind `n` others in that queue within `(n + 1) * BOUND`.
 
-use super::worker::{KINDS, LEVELS, Worker};
+use super::worker::{DEQUE, KINDS, LEVELS, RING, Worker};
 use crate::task::cell::Header;
 use core::{
     cell::Cell,
@@ -18,6 +18,9 @@ use core::{
 pub const PERIOD: u32 = 61;
 /// Injector, deque, ring and pinned tasks, of each level.
 const SOURCES: u32 = LEVELS as u32 * KINDS;
+
+/// The bits of queues that others may take from, of all levels.
+const STEALABLE: u32 = (1 << DEQUE | 1 << RING) * 0x1111;
 
 /// Turns of a core within which the first task of any of its queues is polled.
 pub const BOUND: u32 = PERIOD * SOURCES;
@@ -99,7 +102,7 @@ impl Worker {
         if self.is_many
             && shared.config.stealing
             && shared.idle.sleepers() != 0
-            && self.has_stealable()
+            && (self.ready.get() & STEALABLE != 0 || !self.inbox.0.is_empty())
         {
             shared.notify();
         }
