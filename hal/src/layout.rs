@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `0xffff_8000_0000_0000` | all memory of the machine, at its physical address plus this |
 //! | `0xffff_c000_0000_0000` | device registers, mapped as drivers ask for them |
-//! | `0xffff_d000_0000_0000` | stacks, each above an unmapped guard page |
+//! | `0xffff_d000_0000_0000` | stacks that stay, each above an unmapped guard page |
+//! | `0xffff_d800_0000_0000` | stacks that come and go, in slots of 1 MiB |
 //! | `0xffff_ffff_8000_0000` | the image itself (x86_64's code model wants the top 2 GiB) |
 
 /// Size of a page and of a frame.
@@ -18,8 +19,10 @@ pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
 pub const DIRECT_MAP_SIZE: u64 = (DEVICES - DIRECT_MAP) as u64;
 /// Start of the window for device registers.
 pub const DEVICES: usize = 0xffff_c000_0000_0000;
-/// Start of the window for stacks.
+/// Start of the window for stacks that stay.
 pub const STACKS: usize = 0xffff_d000_0000_0000;
+/// Start of the window for stacks that come and go.
+pub const STACK_SLOTS: usize = 0xffff_d800_0000_0000;
 /// Start of the window that holds the image.
 pub const IMAGE: usize = 0xffff_ffff_8000_0000;
 

@@ -13,6 +13,7 @@
 
 pub mod cores;
 pub mod flush;
+pub mod reserve;
 pub mod sync;
 
 #[cfg(not(loom))]

@@ -3,7 +3,7 @@
 //! runs them, and then again with each seeded bug, which some model must find.
 #![cfg(loom)]
 
-use hal::{cores::Arrival, flush::Flushes, sync::flag::Flag};
+use hal::{cores::Arrival, flush::Flushes, reserve::Reserve, sync::flag::Flag};
 use loom::{
     cell::UnsafeCell,
     sync::{
@@ -277,5 +277,65 @@ fn flush_while_a_core_comes_up() {
             page.reuse();
         }
         other.join().unwrap();
+    });
+}
+
+/// Frames that are zeroed before they are put into a reserve, and used by who takes them.
+struct Stock {
+    reserve: Reserve<2>,
+    /// How many were given by the source; the frame's number is its place plus one.
+    given: AtomicUsize,
+    frames: [UnsafeCell<usize>; 6],
+    /// How often each came out: taken, or too much.
+    out: [AtomicUsize; 6],
+}
+
+impl Stock {
+    fn refill(&self) {
+        let source = || {
+            let frame = self.given.fetch_add(1, Relaxed);
+            // SAFETY: nobody else has this frame; loom checks that.
+            self.frames[frame].with_mut(|frame| unsafe { *frame = 1 });
+            Some(frame as u64 + 1)
+        };
+        self.reserve.refill(source, |frame| self.use_up(frame));
+    }
+
+    fn use_up(&self, frame: u64) {
+        let frame = frame as usize - 1;
+        // SAFETY: as above.
+        let content = self.frames[frame].with_mut(|frame| unsafe { core::mem::take(&mut *frame) });
+        assert_eq!(content, 1);
+        self.out[frame].fetch_add(1, Relaxed);
+    }
+}
+
+/// The core whose reserve it is takes and fills, and one that was moved away fills too.
+#[test]
+fn reserve() {
+    loom::model(|| {
+        let stock = Arc::new(Stock {
+            reserve: Reserve::new(),
+            given: AtomicUsize::new(0),
+            frames: core::array::from_fn(|_| UnsafeCell::new(0)),
+            out: core::array::from_fn(|_| AtomicUsize::new(0)),
+        });
+        let other = {
+            let stock = stock.clone();
+            thread::spawn(move || stock.refill())
+        };
+        stock.refill();
+        if let Some(frame) = stock.reserve.take() {
+            stock.use_up(frame);
+        }
+        other.join().unwrap();
+        let left = stock.reserve.count();
+        assert!(left == 2 || stock.reserve.lacks(), "nobody would fill it");
+        while let Some(frame) = stock.reserve.take() {
+            stock.use_up(frame);
+        }
+        for frame in &stock.out[..stock.given.load(Relaxed)] {
+            assert_eq!(frame.load(Relaxed), 1, "each frame comes out once");
+        }
     });
 }

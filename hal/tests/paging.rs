@@ -49,12 +49,31 @@ impl Machine {
         length: usize,
         access: Access,
     ) -> Result<(), MapError> {
-        let mut frame = || {
-            self.frames_left = self.frames_left.checked_sub(1)?;
-            self.next += PAGE as u64;
-            Some(self.next)
-        };
-        self.space.map(virt, phys, length, access, &mut frame)
+        let Self {
+            space,
+            frames_left,
+            next,
+            ..
+        } = self;
+        space.map(virt, phys, length, access, &mut || {
+            Self::frame(frames_left, next)
+        })
+    }
+
+    fn prepare(&mut self, virt: usize, length: usize) -> Result<(), MapError> {
+        let Self {
+            space,
+            frames_left,
+            next,
+            ..
+        } = self;
+        space.prepare(virt, length, &mut || Self::frame(frames_left, next))
+    }
+
+    fn frame(left: &mut usize, next: &mut u64) -> Option<u64> {
+        *left = left.checked_sub(1)?;
+        *next += PAGE as u64;
+        Some(*next)
     }
 
     fn list(&self) -> Vec<(usize, u64, usize, Option<Access>)> {
@@ -262,4 +281,49 @@ fn both_halves_of_the_address_space_are_walked_with_whole_addresses() {
     machine.map(VIRT, 0x2000, PAGE, Access::ReadOnly).unwrap();
     let addresses: Vec<_> = machine.list().iter().map(|entry| entry.0).collect();
     assert_eq!(addresses, [0x4000_0000, VIRT]);
+}
+
+#[test]
+fn pages_of_a_prepared_range_come_and_go_one_by_one() {
+    let mut machine = Machine::new(8);
+    // In three tables of the last level.
+    let (virt, length) = (VIRT + 2 * MIB - 3 * PAGE, 2 * MIB + 4 * PAGE);
+    let fill = |machine: &Machine, page: usize| {
+        let phys = 0x5000_0000 + (page * PAGE) as u64;
+        machine
+            .space
+            .fill(virt + page * PAGE, phys, Access::ReadWrite)
+    };
+    assert_eq!(fill(&machine, 0), Err(MapError::NotMapped(virt)));
+    machine.prepare(virt, length).unwrap();
+    let tables = machine.frames_left;
+    assert_eq!((8 - tables, machine.list().len()), (5, 0));
+    machine.prepare(virt, length).unwrap();
+    assert_eq!(machine.frames_left, tables, "they are there already");
+    let pages = [0, 2, 3, 400, length / PAGE - 1];
+    for page in pages {
+        fill(&machine, page).unwrap();
+        let at = virt + page * PAGE;
+        assert_eq!(fill(&machine, page), Err(MapError::Taken(at)));
+    }
+    assert_eq!(machine.space.count(virt, length), pages.len());
+    assert_eq!(machine.space.count(virt, 3 * PAGE), 2);
+    let mut freed = Vec::new();
+    machine.space.clear(virt, length, |phys| {
+        freed.push((phys - 0x5000_0000) as usize / PAGE)
+    });
+    assert_eq!(freed, pages, "lowest first");
+    assert_eq!((machine.list().len(), machine.frames_left), (0, tables));
+    fill(&machine, 2).unwrap();
+}
+
+#[test]
+fn a_range_can_be_prepared_later_if_there_were_too_few_frames() {
+    let mut machine = Machine::new(4);
+    assert_eq!(
+        machine.prepare(VIRT, 6 * MIB),
+        Err(MapError::OutOfFrames),
+        "two above, two below, and one that is missing"
+    );
+    assert_eq!(machine.prepare(VIRT, 4 * MIB), Ok(()));
 }

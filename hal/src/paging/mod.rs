@@ -3,7 +3,14 @@
 //! x86_64 and aarch64 (4 KiB granule, 48 bits) share the shape of the tree:
 //! four levels of 512 entries; they differ only in how an entry is written,
 //! which `arch::paging` says. [`Access`] has no variant that is both writable
-//! and executable, so no caller can ask for one.
+//! and executable, so no caller can ask for one. `sparse` has what is done
+//! without a lock, for stacks.
+
+#[cfg_attr(
+    not(target_os = "none"),
+    allow(dead_code, reason = "the host's stacks are the OS's")
+)]
+pub(crate) mod sparse;
 
 use crate::{
     arch::paging as entry,
@@ -97,7 +104,7 @@ impl Space {
     ///
     /// # Safety
     /// `root` is a page table, it and all below it can be reached through
-    /// `window`, and no other `Space` for it is used meanwhile.
+    /// `window`, and of all `Space`s for it one at a time is used by `&mut`.
     pub const unsafe fn new(root: u64, window: usize) -> Self {
         Self { root, window }
     }
@@ -186,8 +193,8 @@ impl Space {
         Ok(table)
     }
 
-    /// The entry of the page at `at`, which is mapped.
-    fn page_slot(&self, at: usize) -> Result<&AtomicU64, MapError> {
+    /// The table that has the entry of the page at `at`.
+    fn last_table(&self, at: usize) -> Result<u64, MapError> {
         let mut table = self.root;
         for level in (1..LEVELS).rev() {
             table = match entry::decode(self.slot(table, index(at, level)).load(Relaxed), level) {
@@ -196,7 +203,12 @@ impl Space {
                 Entry::Empty => return Err(MapError::NotMapped(at)),
             };
         }
-        let slot = self.slot(table, index(at, 0));
+        Ok(table)
+    }
+
+    /// The entry of the page at `at`, which is mapped.
+    fn page_slot(&self, at: usize) -> Result<&AtomicU64, MapError> {
+        let slot = self.slot(self.last_table(at)?, index(at, 0));
         match entry::decode(slot.load(Relaxed), 0) {
             Entry::Leaf(..) => Ok(slot),
             _ => Err(MapError::NotMapped(at)),
@@ -292,15 +304,20 @@ impl Space {
 
 /// The kernel's own address space, shared by all cores.
 static KERNEL: Lock<Option<Space>> = Lock::new(None);
+/// Its topmost table, for what needs no lock. Written by `adopt`, before there are other cores.
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
 /// Where new page tables come from once the frame allocator runs.
 static FRAMES: AtomicUsize = AtomicUsize::new(0);
+/// Where frames go that are not needed any more.
+static FREED: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes over the tables that boot made.
 ///
 /// # Safety
 /// `root` is the table in use, with the direct map in place, and nobody else changes it.
 pub unsafe fn adopt(root: u64) {
+    KERNEL_ROOT.store(root, Relaxed);
     // SAFETY: the caller's promise.
     *KERNEL.lock() = Some(unsafe { Space::new(root, layout::DIRECT_MAP) });
 }
@@ -321,6 +338,25 @@ pub(crate) fn frame() -> Option<u64> {
     // SAFETY: only `set_frame_source` writes it, and writes a `fn() -> Option<u64>`.
     let source = unsafe { core::mem::transmute::<usize, fn() -> Option<u64>>(source) };
     source()
+}
+
+/// From here on, frames of stacks that are gone are given to `sink`, and hal
+/// takes frames that it does not need for good.
+///
+/// # Safety
+/// The frame source gives what may be given to it.
+pub unsafe fn set_frame_sink(sink: fn(u64)) {
+    FREED.store(sink as usize, Relaxed);
+}
+
+#[cfg_attr(
+    not(target_os = "none"),
+    allow(dead_code, reason = "the host's stacks are the OS's")
+)]
+pub(crate) fn sink() -> Option<fn(u64)> {
+    let sink = FREED.load(Relaxed);
+    // SAFETY: only `set_frame_sink` writes it, and writes a `fn(u64)`.
+    (sink != 0).then(|| unsafe { core::mem::transmute::<usize, fn(u64)>(sink) })
 }
 
 fn with_kernel<T>(use_it: impl FnOnce(&mut Space) -> T) -> T {

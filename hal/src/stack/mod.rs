@@ -1,7 +1,11 @@
 //! Stacks: room for one to grow down in, above a page that is never there.
 //!
 //! [`Stack`] is one that comes and goes, as those of contexts do: it has memory
-//! only as far as it was used. [`allocate`] makes those that stay.
+//! only as far as it was used. [`allocate`] makes those that stay. `slots` and
+//! `generations` are what the image's backend is made of.
+
+pub mod generations;
+pub mod slots;
 
 use crate::{
     arch::stack as backend,
