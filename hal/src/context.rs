@@ -209,9 +209,10 @@ pub(crate) fn current_anew() -> &'static ContextBlock {
 #[inline(never)]
 pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     debug_assert!(!arch::irq_are_enabled());
-    let old = current_anew();
     // Until the old one is saved, a trap would save over `next`: interrupts are masked, an NMI has a
-    // frame of its own, and nothing here may fault and come back.
+    // frame of its own, and nothing here may fault and come back. So if the stack grows, it does now.
+    arch::touch_below::<256>();
+    let old = current_anew();
     // SAFETY: points 1 to 3.
     unsafe {
         arch::set_current(next);

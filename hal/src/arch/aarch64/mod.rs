@@ -14,7 +14,7 @@ mod switch;
 mod trap;
 
 pub use interrupts::{disable_line, enable_line, kick, send_stop};
-pub use switch::{Frame, registers_survive, switch};
+pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{clock, context::ContextBlock, cores::MAX_CORES};
 use core::{

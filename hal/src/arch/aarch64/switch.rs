@@ -1,6 +1,6 @@
 //! The saved registers of a context, and the switch from one to another.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 /// Registers of a context that does not run.
@@ -112,16 +112,18 @@ pub unsafe extern "C" fn switch(
         "str x9, [x0, #{kind}]",
         "mov x9, #{state}",
         "str x9, [x0, #{state_at}]",
-        // From here on only the new stack is touched: its own, if it was left by `switch`;
-        // the core's trap stack, if it was left by a trap and may be full to the brim.
+        // From here on only the core's trap stack is touched. The new context's might be full to the
+        // brim; and if it grew, that trap would be saved over the frame that is to be resumed.
         "mov x19, x1",
-        "ldr x9, [x1, #{kind}]",
-        "cbz x9, 2f",
-        "ldr x8, [x1, #{sp}]",
-        "mov sp, x8",
+        "msr spsel, #1",
         "mov x0, x3",
         "blr x2",
         "mov x0, x19",
+        "ldr x9, [x0, #{kind}]",
+        "cbz x9, 2f",
+        "msr spsel, #0",
+        "ldr x8, [x0, #{sp}]",
+        "mov sp, x8",
         "ldp x29, x30, [x0, #{x} + 29 * 8]",
         "ldr x8, [x0, #{pc}]",
         "ldp x27, x28, [x0, #{x} + 27 * 8]",
@@ -131,10 +133,6 @@ pub unsafe extern "C" fn switch(
         "ldp x19, x20, [x0, #{x} + 19 * 8]",
         "br x8",
         "2:",
-        "msr spsel, #1",
-        "mov x0, x3",
-        "blr x2",
-        "mov x0, x19",
         "b {resume}",
         x = const offset_of!(Frame, x),
         sp = const offset_of!(Frame, sp),
@@ -144,6 +142,16 @@ pub unsafe extern "C" fn switch(
         state = const STATE,
         resume = sym super::trap::resume,
     )
+}
+
+/// Reads `DISTANCE` below the stack pointer, so that the stack grows now if it must.
+#[inline(always)]
+pub fn touch_below<const DISTANCE: usize>() {
+    // SAFETY: reads its own stack, or the guard page: then it has overflowed.
+    unsafe {
+        asm!("sub {0}, sp, #{1}", "ldr {0}, [{0}]", out(reg) _, const DISTANCE,
+             options(nostack, preserves_flags, readonly));
+    }
 }
 
 /// See [`context::registers_survive`](crate::context::registers_survive).

@@ -26,7 +26,7 @@ pub use interrupts::{
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
 pub use pool::{FREE_AT_START, add_core, usable};
-pub use switch::{Frame, switch};
+pub use switch::{Frame, switch, touch_below};
 pub use threads::Core;
 pub use unwind::{Payload, catch, message, resume};
 

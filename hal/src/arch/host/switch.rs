@@ -75,6 +75,9 @@ impl core::fmt::Display for Frame {
     }
 }
 
+/// The OS lets stacks grow wherever they do.
+pub fn touch_below<const DISTANCE: usize>() {}
+
 /// First instructions of a new context: `kept[0](kept[1])`.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]

@@ -1,6 +1,6 @@
 //! The saved registers of a context, and the switch from one to another.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 /// Registers of a context that does not run.
@@ -140,15 +140,10 @@ pub unsafe extern "C" fn switch(
         "mov [rdi + {rip}], rax",
         "mov [rdi + {rsp}], rsp",
         "mov qword ptr [rdi + {kind}], 1",
-        // From here on only the new stack is touched: its own, if it was left by `switch`;
-        // the core's, if it was left by a trap and may be full to the brim.
+        // From here on only the core's own stack is touched. The new context's might be full to the
+        // brim; and if it grew, that trap would be saved over the frame that is to be resumed.
         "mov rbx, rsi",
-        "mov rsp, [rsi + {rsp}]",
-        "cmp qword ptr [rsi + {kind}], 1",
-        "je 2f",
         "mov rsp, gs:[{resume_stack}]",
-        "2:",
-        "and rsp, -16",
         "mov rdi, rcx",
         "call rdx",
         "mov rdi, rbx",
@@ -165,6 +160,16 @@ pub unsafe extern "C" fn switch(
         resume_stack = const offset_of!(super::Core, resume_stack),
         resume = sym super::trap::resume,
     )
+}
+
+/// Reads `DISTANCE` below the stack pointer, so that the stack grows now if it must.
+#[inline(always)]
+pub fn touch_below<const DISTANCE: usize>() {
+    // SAFETY: reads its own stack, or the guard page: then it has overflowed.
+    unsafe {
+        asm!("mov {:e}, [rsp - {}]", out(reg) _, const DISTANCE,
+             options(nostack, preserves_flags, readonly));
+    }
 }
 
 /// See [`context::registers_survive`](crate::context::registers_survive).
