@@ -31,7 +31,8 @@ pub struct ContextBlock {
     pub(crate) core: AtomicPtr<arch::Core>,
     /// How many guards against being switched away it holds. Written by itself.
     pub(crate) guards: AtomicU32,
-    /// Asked to give way when the last guard is dropped. Written by its core's interrupts.
+    /// What it is asked to do when the last guard is dropped; see `preempt`. Bits are set by its
+    /// core's interrupts, and taken by itself.
     pub(crate) need_resched: AtomicU32,
     /// Found in the same poll for long. Written by its core's interrupts, and by itself.
     pub(crate) soft: AtomicBool,
@@ -84,6 +85,12 @@ impl ContextBlock {
         self.masks.store(1, Relaxed);
         self.unmask_after.store(true, Relaxed);
         self.forget_task();
+    }
+
+    /// Whether it holds no guard and no mask, hence no lock either.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.guards.load(Relaxed) == 0 && self.masks.load(Relaxed) == 0
     }
 
     /// What the executor polls in this context; null: nothing.

@@ -125,14 +125,19 @@ impl Ticket {
         arch::paging::FLUSH_IS_BROADCAST || self.laggards().is_empty()
     }
 
+    /// Kicks the cores that lag, so that it is done soon.
+    pub fn hurry(self) {
+        if !arch::paging::FLUSH_IS_BROADCAST {
+            self.laggards().iter().for_each(cores::kick);
+        }
+    }
+
     /// Waits until it is done, kicking the cores that lag. Not under a lock.
     pub fn wait(self) {
         if arch::paging::FLUSH_IS_BROADCAST {
             return;
         }
-        for core in self.laggards().iter() {
-            cores::kick(core);
-        }
+        self.hurry();
         while !self.is_done() {
             // Passing here too keeps two waiters with masked interrupts from waiting for each other.
             flush_point();

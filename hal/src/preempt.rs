@@ -1,13 +1,19 @@
 //! Guards against being switched away.
 //!
 //! The count lives in the context's block. Dropping the last guard gives way
-//! if an interrupt has asked for it meanwhile.
+//! if an interrupt has asked for it meanwhile, or does what else waits for that.
 
-use crate::{context, irq, traps};
+use crate::{arch, context, irq, traps};
 use core::{
     marker::PhantomData,
     sync::atomic::{Ordering::*, compiler_fence},
 };
+
+// What a context may be asked to do when it drops its last guard.
+/// Give way.
+const GIVE_WAY: u32 = 1;
+/// Fill the reserve from which its stack has grown.
+pub(crate) const REFILL: u32 = 2;
 
 /// The current context stays on its core while this lives.
 pub struct Guard(PhantomData<*const ()>);
@@ -46,7 +52,7 @@ impl Drop for Guard {
     }
 }
 
-/// Counts one guard down; whether the context was asked to give way. That
+/// Counts one guard down; whether the context was asked for anything. That
 /// question comes before "was it the last?", because its answer is almost
 /// always no: one comparison on the way that all take.
 #[inline]
@@ -61,17 +67,21 @@ fn leave() -> bool {
     context.need_resched.load(Relaxed) != 0
 }
 
-/// Gives way if no guard is left, and this is neither a handler, which ends by
-/// giving way itself, nor under a lock, which others would wait for: then
-/// whoever drops a guard next is asked again.
+/// Does what it was asked if no guard is left, and this is neither a handler,
+/// which ends by giving way itself, nor under a lock, which others would wait
+/// for: then whoever drops a guard next is asked again.
 #[cold]
 #[inline(never)]
 fn was_asked<T>(value: T) -> T {
     let context = context::current();
-    let is_free = context.guards.load(Relaxed) == 0 && context.masks.load(Relaxed) == 0;
-    if is_free && !irq::in_handler() {
-        context.need_resched.store(0, Relaxed);
-        traps::upcalls().give_way();
+    if context.is_free() && !irq::in_handler() {
+        let asked = context.need_resched.swap(0, Relaxed);
+        if asked & REFILL != 0 {
+            arch::stack::refill();
+        }
+        if asked & GIVE_WAY != 0 {
+            traps::upcalls().give_way();
+        }
     }
     value
 }
@@ -85,7 +95,7 @@ pub fn is_allowed() -> bool {
 /// Asks the current context to give way when it drops its last guard. For
 /// interrupt handlers.
 pub fn request() {
-    context::current().need_resched.store(1, Relaxed);
+    context::current().need_resched.fetch_or(GIVE_WAY, Relaxed);
 }
 
 /// Says that the current context has been in the same poll for long, or that it has

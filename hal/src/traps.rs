@@ -8,6 +8,7 @@ use crate::{
     context::{self, AfterSwitch, ContextBlock, Frame},
     flush,
     irq::Line,
+    preempt,
 };
 use core::{
     ptr::NonNull,
@@ -33,6 +34,8 @@ pub enum FaultKind {
     Breakpoint,
     /// A fault while another was being delivered.
     Double,
+    /// A stack had room to grow, but there was no memory for it.
+    NoMemory,
     /// Anything else; the number is the architecture's.
     Other(u64),
 }
@@ -60,6 +63,7 @@ impl core::fmt::Display for Fault {
             FaultKind::Alignment => write!(f, "unaligned access to {at:#x}")?,
             FaultKind::Breakpoint => write!(f, "breakpoint")?,
             FaultKind::Double => write!(f, "double fault")?,
+            FaultKind::NoMemory => write!(f, "out of memory for the stack to grow to {at:#x}")?,
             FaultKind::Other(number) => write!(f, "trap {number:#x}")?,
         }
         if self.in_handler {
@@ -124,6 +128,26 @@ pub(crate) fn upcalls() -> &'static dyn Upcalls {
     }
 }
 
+/// A fault: mended if it is about a page that a stack can still get, else the
+/// kernel's to name. `is_missing`: about data on a page that is not there.
+#[cfg(target_os = "none")]
+pub(crate) fn on_fault(mut kind: FaultKind, address: usize, is_missing: bool, frame: &mut Frame) {
+    let in_handler = core::ptr::from_mut(frame) != context::current().frame.get();
+    if is_missing && !in_handler {
+        match arch::stack::grow(address) {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(_) => kind = FaultKind::NoMemory,
+        }
+    }
+    let fault = Fault {
+        kind,
+        address,
+        in_handler,
+    };
+    upcalls().on_fault(&fault, frame)
+}
+
 /// The end of an interrupt that was saved in `frame`: a flush point, and then
 /// which frame to resume. On the trap stack, interrupts masked.
 // Never inlined: no read of `context::current` in the handler may be moved behind `set_current`.
@@ -138,6 +162,13 @@ pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
     // A frame of the core itself: a handler was interrupted, and is resumed.
     if frame != interrupted.frame.get() {
         return frame;
+    }
+    if arch::stack::lacks() {
+        if interrupted.is_free() {
+            arch::stack::refill();
+        } else {
+            interrupted.need_resched.fetch_or(preempt::REFILL, Relaxed);
+        }
     }
     match upcalls().on_exit(interrupted) {
         None => frame,

@@ -54,8 +54,12 @@ pub fn start(info: &'static BootInfo) -> Machine {
                 .map(|region| (region.start, region.end)),
         )
     };
-    // SAFETY: these frames are zeros, each is given out once, and the direct map has them.
-    unsafe { paging::set_frame_source(mem::alloc_zeroed_frame) };
+    // SAFETY: these frames are zeros, each is given out once, the direct map has them, and they may be freed.
+    unsafe {
+        paging::set_frame_source(mem::alloc_zeroed_frame);
+        paging::set_frame_sink(mem::free_frame);
+    }
+    stack::refill();
     guard_trap_stacks();
     let release_cycles = clock::cycles() - info.entered.cycles;
     let reports = release_cores(info);

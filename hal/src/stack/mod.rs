@@ -59,7 +59,9 @@ impl core::fmt::Display for NoMemory {
 pub struct Stack(Bounds);
 
 impl Stack {
-    /// Room for `size` bytes, rounded up to whole pages; memory for the first few.
+    /// Room for `size` bytes, rounded up to whole pages; memory for the first
+    /// few. Not in an interrupt, nor under a lock: with no memory left, it
+    /// waits for that of stacks that were dropped.
     pub fn new(size: usize) -> Result<Self, NoMemory> {
         let size = layout::page_up(size as u64) as usize;
         backend::reserve(size.max(FIRST)).map(Self)
@@ -82,6 +84,21 @@ impl Drop for Stack {
         // SAFETY: made by `reserve`, and nobody's any more.
         unsafe { backend::release(self.0) };
     }
+}
+
+/// Waits until all memory of stacks that were dropped is free again. Not under a lock.
+pub fn collect() {
+    backend::collect();
+}
+
+/// Fills this core's reserve of pages for stacks that grow under a guard. Not under a lock.
+pub fn refill() {
+    backend::refill();
+}
+
+/// How many pages this core's reserve has.
+pub fn ready() -> usize {
+    backend::ready()
 }
 
 /// Next free address for a stack.

@@ -72,6 +72,11 @@ pub fn alloc_zeroed_frame() -> Option<u64> {
     FRAMES.alloc_zeroed_frame()
 }
 
+/// Gives a frame back.
+pub fn free_frame(frame: u64) {
+    FRAMES.free(frame);
+}
+
 /// How much memory is used, and by what.
 pub fn stats() -> Stats {
     Stats::of(&FRAMES, &HEAP)

@@ -2,7 +2,12 @@
 
 use super::{CORES, Core, interrupts, paging, trap};
 use crate::{
-    board::Platform, clock, context::ContextBlock, flush, irq, layout::PAGE, stack::Bounds,
+    board::Platform,
+    clock,
+    context::ContextBlock,
+    flush, irq,
+    layout::PAGE,
+    stack::{self, Bounds},
 };
 use core::{
     arch::asm,
@@ -144,4 +149,5 @@ pub fn init_each_core() {
     super::timer_disarm();
     interrupts::init_each_core();
     flush::join_each_core();
+    stack::refill();
 }

@@ -57,6 +57,11 @@ pub fn kick(core: usize) {
     }
 }
 
+/// Interrupts this core as soon as it lets interrupts in.
+pub fn kick_self() {
+    kick(super::this_core());
+}
+
 /// Makes another core look whether it is to stop: there is no interrupt that cannot be masked.
 pub fn send_stop(core: usize) {
     kick(core);

@@ -13,7 +13,7 @@ pub mod probe;
 mod switch;
 mod trap;
 
-pub use interrupts::{disable_line, enable_line, kick, send_stop};
+pub use interrupts::{disable_line, enable_line, kick, kick_self, send_stop};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{clock, context::ContextBlock, cores::MAX_CORES};

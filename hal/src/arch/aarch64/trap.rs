@@ -9,9 +9,9 @@
 
 use super::{Core, Frame, interrupts};
 use crate::{
-    context::{self, ContextBlock},
+    context::ContextBlock,
     stop,
-    traps::{self, Fault, FaultKind},
+    traps::{self, FaultKind},
 };
 use core::{
     arch::{asm, global_asm, naked_asm},
@@ -231,11 +231,8 @@ extern "C" fn dispatch(frame: *mut Frame, kind: u64) -> *const Frame {
             }
         }),
         other => {
-            return report(
-                FaultKind::Other(0x100 + other),
-                saved.program_counter(),
-                saved,
-            );
+            let at = saved.program_counter();
+            traps::on_fault(FaultKind::Other(0x100 + other), at, false, saved);
         }
     }
     traps::leave(frame)
@@ -263,14 +260,8 @@ fn on_exception(frame: &mut Frame) -> *const Frame {
         0x30..=0x35 | 0x3c => FaultKind::Breakpoint,
         other => FaultKind::Other(other),
     };
-    report(kind, address as usize, frame)
-}
-
-fn report(kind: FaultKind, address: usize, frame: &mut Frame) -> *const Frame {
-    let fault = Fault {
-        kind,
-        address,
-        in_handler: core::ptr::from_mut(frame) != context::current().frame.get(),
-    };
-    traps::upcalls().on_fault(&fault, frame)
+    // Fault status 0b0001xx of a data abort in EL1: no translation.
+    let is_missing = class == 0x25 && syndrome & 0x3c == 0x04;
+    traps::on_fault(kind, address as usize, is_missing, frame);
+    frame
 }

@@ -45,3 +45,19 @@ pub unsafe fn release(bounds: Bounds) {
 pub fn memory(bounds: Bounds) -> usize {
     bounds.high - bounds.low
 }
+
+/// All is given back at once.
+pub fn collect() {}
+
+/// The OS gives pages under a guard too.
+pub fn lacks() -> bool {
+    false
+}
+
+/// There is no reserve.
+pub fn refill() {}
+
+/// There is no reserve.
+pub fn ready() -> usize {
+    0
+}

@@ -120,6 +120,13 @@ pub fn kick(core: usize) {
     command(IDS[core].load(Relaxed), KICK as u32);
 }
 
+/// Interrupts this core as soon as it lets interrupts in. One write, so that the handler of a fault
+/// in the middle of another command does not spoil that.
+pub fn kick_self() {
+    const SELF: u32 = 1 << 18;
+    write(COMMAND_LOW, SELF | KICK as u32);
+}
+
 /// Makes another core stop, whatever it does: an NMI.
 pub fn send_stop(core: usize) {
     command(IDS[core].load(Relaxed), 0x400);

@@ -5,7 +5,7 @@ use crate::{
     board::{Interrupts, Platform},
     context::ContextBlock,
     flush, irq,
-    stack::Bounds,
+    stack::{self, Bounds},
 };
 use core::{ptr, sync::atomic::Ordering::Relaxed};
 use x86_64::{VirtAddr, registers::model_specific::GsBase};
@@ -100,4 +100,5 @@ pub fn init_once(platform: &Platform) {
 pub fn init_each_core() {
     apic::init_each_core();
     flush::join_each_core();
+    stack::refill();
 }

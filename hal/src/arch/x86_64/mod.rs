@@ -10,7 +10,7 @@ pub mod probe;
 mod switch;
 mod trap;
 
-pub use apic::{disable_line, enable_line, kick, send_stop, timer_arm, timer_disarm};
+pub use apic::{disable_line, enable_line, kick, kick_self, send_stop, timer_arm, timer_disarm};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{context::ContextBlock, cores::MAX_CORES};

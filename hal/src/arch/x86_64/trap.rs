@@ -8,12 +8,11 @@
 
 use super::{Core, Frame, apic};
 use crate::{
-    context,
     irq::Line,
     layout::PAGE,
     stack::Bounds,
     stop,
-    traps::{self, Fault, FaultKind},
+    traps::{self, FaultKind},
 };
 use core::{
     arch::{asm, global_asm, naked_asm},
@@ -356,12 +355,22 @@ fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
         // Nothing else sends one, and nothing may be woken here: drop it.
         return frame;
     }
+    // First: what follows may fault too.
+    let address = match vector {
+        8 | 14 => Cr2::read_raw() as usize,
+        _ => frame.program_counter(),
+    };
     let core = &super::CORES[super::this_core()];
     core.move_fault_stack(|top| top - PART);
-    if super::probe::recover(vector, frame) {
-        core.move_fault_stack(|top| top + PART);
-        return frame;
+    if !super::probe::recover(vector, frame) {
+        report(vector, error, address, frame);
     }
+    core.move_fault_stack(|top| top + PART);
+    frame
+}
+
+/// Returns if the fault is mended.
+fn report(vector: u64, error: u64, address: usize, frame: &mut Frame) {
     let kind = match vector {
         0 => FaultKind::Divide,
         3 => FaultKind::Breakpoint,
@@ -373,16 +382,9 @@ fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
         17 => FaultKind::Alignment,
         other => FaultKind::Other(other),
     };
-    let address = match vector {
-        8 | 14 => Cr2::read_raw() as usize,
-        _ => frame.program_counter(),
-    };
-    let fault = Fault {
-        kind,
-        address,
-        in_handler: core::ptr::from_mut(frame) != context::current().frame.get(),
-    };
-    traps::upcalls().on_fault(&fault, frame)
+    // Neither a page that is there nor the fetch of an instruction.
+    let is_missing = vector == 14 && error & (1 | 16) == 0;
+    traps::on_fault(kind, address, is_missing, frame);
 }
 
 impl Core {
