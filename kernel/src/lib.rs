@@ -9,6 +9,8 @@ extern crate alloc;
 
 pub mod mem;
 
+#[cfg(all(target_os = "none", feature = "kernel-test"))]
+pub mod aside;
 #[cfg(target_os = "none")]
 pub mod console;
 #[cfg(target_os = "none")]

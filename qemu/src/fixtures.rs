@@ -22,6 +22,8 @@ enum Expected {
     Wrong(Kind),
     /// And its console must have a backtrace that names it.
     Named(Kind),
+    /// And this must be in its message.
+    Saying(Kind, &'static str),
     /// And its console must show every core: the report came to its end.
     EveryCore(Kind),
 }
@@ -30,7 +32,7 @@ enum Expected {
 const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
 const TIMES: usize = 100;
 
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 18] = [
     check(
         "a_failing_test_is_reported_as_failed",
         "a_test_that_fails",
@@ -80,6 +82,21 @@ const CHECKS: [Check; 15] = [
         "a_stack_overflow_of_another_core_is_reported_as_one",
         "a_test_that_overflows_the_stack_of_another_core",
         Expected::EveryCore(Kind::StackOverflow),
+    ),
+    check(
+        "an_overflow_of_a_stack_that_grows_is_reported_as_one",
+        "a_test_that_overflows_a_stack_that_grows",
+        Expected::Saying(Kind::StackOverflow, "below the stack of 1020 KiB"),
+    ),
+    check(
+        "a_stack_that_grows_too_far_under_a_guard_is_reported_as_that",
+        "a_test_whose_stack_grows_too_far_under_a_guard",
+        Expected::Saying(Kind::Panicked, "under a guard"),
+    ),
+    check(
+        "a_stack_that_finds_no_memory_is_reported_as_that",
+        "a_test_whose_stack_finds_no_memory",
+        Expected::Saying(Kind::Panicked, "out of memory for the stack"),
     ),
     check(
         "a_triple_fault_is_reported_as_a_reset",
@@ -168,6 +185,12 @@ impl Check {
             (Expected::Named(expected), Verdict::Wrong { kind, .. }) if *kind == expected => {
                 let named = found.console.contains(self.fixture);
                 (!named).then(|| format!("the backtrace does not name `{}`", self.fixture))
+            }
+            (Expected::Saying(expected, part), Verdict::Wrong { kind, message })
+                if *kind == expected =>
+            {
+                let said = message.contains(part);
+                (!said).then(|| format!("`{message}` does not say `{part}`"))
             }
             (Expected::EveryCore(expected), Verdict::Wrong { kind, .. }) if *kind == expected => {
                 let shown = |core: &u32| {

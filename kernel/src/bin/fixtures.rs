@@ -9,7 +9,10 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use hal::power::{self, Status};
+use hal::{
+    power::{self, Status},
+    stack::{self, Stack},
+};
 use testing::kernel_test;
 
 boot::entry!(kernel::test_main::main);
@@ -34,6 +37,32 @@ fn a_test_that_overflows_its_stack() {
         deeper(depth + 1) + here[7]
     }
     core::hint::black_box(deeper(0));
+}
+
+fn on_a_new_stack(work: &dyn Fn()) {
+    let stack = Stack::new(stack::DEFAULT_SIZE).expect("memory for a stack");
+    kernel::aside::run(&stack, work);
+}
+
+#[kernel_test]
+fn a_test_that_overflows_a_stack_that_grows() {
+    on_a_new_stack(&a_test_that_overflows_its_stack);
+}
+
+#[kernel_test]
+fn a_test_whose_stack_grows_too_far_under_a_guard() {
+    on_a_new_stack(&|| {
+        let _guard = hal::preempt::guard();
+        a_test_that_overflows_its_stack();
+    });
+}
+
+#[kernel_test]
+fn a_test_whose_stack_finds_no_memory() {
+    on_a_new_stack(&|| {
+        while kernel::mem::alloc_frame().is_some() {}
+        a_test_that_overflows_its_stack();
+    });
 }
 
 #[kernel_test]

@@ -6,6 +6,7 @@
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
+//! | `stacks` | stacks that grow, overflow, and give back what they had |
 //! | `executor` | tasks on all cores |
 //! | `image` | command line, symbols, the boot's own report |
 
@@ -14,4 +15,5 @@ mod cores;
 mod executor;
 mod image;
 mod protection;
+mod stacks;
 mod time;
