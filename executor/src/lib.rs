@@ -62,8 +62,8 @@ pub use simple::{block_on_simple, noop_waker};
 /// What the kernel's interrupt handlers tell the executor; see [`hal::traps::Upcalls`].
 #[cfg(all(feature = "alloc", not(loom)))]
 pub mod upcalls {
-    use core::ptr::NonNull;
-    use hal::context::{AfterSwitch, ContextBlock};
+    use crate::TaskError;
+    use hal::{context::ContextBlock, traps::Switch};
 
     /// This core's timer has expired.
     pub fn on_timer() {
@@ -71,10 +71,14 @@ pub mod upcalls {
     }
 
     /// The end of an interrupt: what to resume, if not the context that was interrupted.
-    pub fn on_exit(
-        interrupted: &'static ContextBlock,
-    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    pub fn on_exit(interrupted: &'static ContextBlock) -> Option<Switch> {
         crate::scheduler::tick::on_exit(interrupted)
+    }
+
+    /// A fault that its task cannot survive: ends that task with this error, and goes on with
+    /// others. None: not in a task, or under a guard; then the machine cannot survive it.
+    pub fn on_fault(faulted: &'static ContextBlock, error: TaskError) -> Option<Switch> {
+        crate::scheduler::lost::abandon(faulted, error)
     }
 
     /// A context has dropped its last guard, and was asked to give way.

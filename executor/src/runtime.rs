@@ -404,6 +404,7 @@ impl Runtime {
             Err(TaskError::Cancelled) => {
                 panic!("the runtime's policy dropped what `block_on` ran")
             }
+            Err(error) => panic!("what `block_on` ran is lost: {error}"),
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) struct Counters {
     pub(crate) preemptions: Counter,
     pub(crate) unpreempted: Counter,
     pub(crate) resumes: Counter,
+    pub(crate) lost: Counter,
     idle: Counter,
     /// When it fell asleep, plus one; 0: it is awake.
     asleep_since: AtomicU64,
@@ -44,6 +45,7 @@ impl Counters {
             preemptions: Counter::new(),
             unpreempted: Counter::new(),
             resumes: Counter::new(),
+            lost: Counter::new(),
             idle: Counter::new(),
             asleep_since: AtomicU64::new(0),
             kicks: Counter::new(),
@@ -107,6 +109,8 @@ pub struct CoreStats {
     pub unpreempted: u64,
     /// Polls that went on after they had been left.
     pub resumes: u64,
+    /// Polls that could never go on, because their stack was too small: what they had stays in memory.
+    pub lost: u64,
     /// How long it slept, up to now if it does.
     pub idle: Duration,
     /// Tasks in its queues now.
@@ -130,6 +134,7 @@ impl CoreStats {
             preemptions: counters.preemptions.get(),
             unpreempted: counters.unpreempted.get(),
             resumes: counters.resumes.get(),
+            lost: counters.lost.get(),
             idle: counters.idle(worker.shared().clock.now()),
             depth: worker.depth(),
         }
@@ -150,6 +155,7 @@ impl CoreStats {
             preemptions: self.preemptions + other.preemptions,
             unpreempted: self.unpreempted + other.unpreempted,
             resumes: self.resumes + other.resumes,
+            lost: self.lost + other.lost,
             idle: self.idle + other.idle,
             depth: self.depth + other.depth,
         }

@@ -89,7 +89,7 @@ impl ContextBlock {
 
     /// Whether it holds no guard and no mask, hence no lock either.
     #[inline]
-    pub(crate) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.guards.load(Relaxed) == 0 && self.masks.load(Relaxed) == 0
     }
 

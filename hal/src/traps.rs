@@ -73,6 +73,10 @@ impl core::fmt::Display for Fault {
     }
 }
 
+/// The context to go on with instead of the one that was interrupted, and what is to be done once
+/// that is left.
+pub type Switch = (NonNull<ContextBlock>, AfterSwitch);
+
 /// What hal tells the kernel. All but `give_way` run in interrupt context, on
 /// a trap stack, with interrupts masked.
 pub trait Upcalls: Sync {
@@ -82,14 +86,12 @@ pub trait Upcalls: Sync {
     fn on_kick(&self);
     /// A device asks for attention.
     fn on_line(&self, line: Line);
-    /// A fault that hal cannot mend. `frame` is where it happened.
-    fn on_fault(&self, fault: &Fault, frame: &Frame) -> !;
+    /// A fault that hal cannot mend. `frame` is where it happened. If it comes
+    /// back, the context that met it is left for good; not if that is a handler.
+    fn on_fault(&self, fault: &Fault, frame: &Frame) -> Switch;
     /// The last thing of an interrupt: whether to resume another context than
     /// the one interrupted, whose registers are saved by now.
-    fn on_exit(
-        &self,
-        _interrupted: &'static ContextBlock,
-    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    fn on_exit(&self, _interrupted: &'static ContextBlock) -> Option<Switch> {
         None
     }
     /// A context dropped its last guard and was asked to give way. Not in interrupt context.
@@ -102,7 +104,7 @@ impl Upcalls for Nobody {
     fn on_timer(&self) {}
     fn on_kick(&self) {}
     fn on_line(&self, _: Line) {}
-    fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
+    fn on_fault(&self, fault: &Fault, _: &Frame) -> Switch {
         panic!("{fault} before the kernel was ready")
     }
 }
@@ -129,13 +131,20 @@ pub(crate) fn upcalls() -> &'static dyn Upcalls {
 }
 
 /// A fault: mended if it is about a page that a stack can still get, else the
-/// kernel's to name. `is_missing`: about data on a page that is not there.
+/// kernel's to name. `is_missing`: about data on a page that is not there. Returns the frame to resume.
+// Never inlined, as `leave`.
 #[cfg(target_os = "none")]
-pub(crate) fn on_fault(mut kind: FaultKind, address: usize, is_missing: bool, frame: &mut Frame) {
+#[inline(never)]
+pub(crate) fn on_fault(
+    mut kind: FaultKind,
+    address: usize,
+    is_missing: bool,
+    frame: &mut Frame,
+) -> *const Frame {
     let in_handler = core::ptr::from_mut(frame) != context::current().frame.get();
     if is_missing && !in_handler {
         match arch::stack::grow(address) {
-            Ok(true) => return,
+            Ok(true) => return frame,
             Ok(false) => {}
             Err(_) => kind = FaultKind::NoMemory,
         }
@@ -145,7 +154,25 @@ pub(crate) fn on_fault(mut kind: FaultKind, address: usize, is_missing: bool, fr
         address,
         in_handler,
     };
-    upcalls().on_fault(&fault, frame)
+    let switch = upcalls().on_fault(&fault, frame);
+    assert!(!in_handler, "a handler cannot be left");
+    go_on_with(switch)
+}
+
+/// Leaves the interrupted context, which is saved: the frame to resume.
+#[cfg_attr(
+    not(target_os = "none"),
+    allow(dead_code, reason = "the host takes no traps")
+)]
+fn go_on_with((next, after): Switch) -> *const Frame {
+    // SAFETY: interrupts are masked, and the kernel hands over a saved context.
+    unsafe { arch::set_current(next) };
+    // This is the trap stack: nothing of the interrupted context is in use.
+    // The action is another function, so it finds `next` current: it comes from the kernel
+    // through a pointer, of which nothing is known here, and cannot be inlined.
+    (after.run)(after.argument);
+    // SAFETY: as above; a block lives as long as its context.
+    unsafe { next.as_ref() }.frame.get()
 }
 
 /// The end of an interrupt that was saved in `frame`: a flush point, and then
@@ -172,15 +199,6 @@ pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
     }
     match upcalls().on_exit(interrupted) {
         None => frame,
-        Some((next, after)) => {
-            // SAFETY: interrupts are masked, and `on_exit` hands over a saved context.
-            unsafe { arch::set_current(next) };
-            // The interrupted context is saved and this is the trap stack: nothing of it is in use.
-            // The action is another function, so it finds `next` current: it comes from the kernel
-            // through a pointer, of which nothing is known here, and cannot be inlined.
-            (after.run)(after.argument);
-            // SAFETY: as above; a block lives as long as its context.
-            unsafe { next.as_ref() }.frame.get()
-        }
+        Some(switch) => go_on_with(switch),
     }
 }

@@ -6,12 +6,13 @@ use core::{
     panic::PanicInfo,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
+use executor::TaskError;
 use hal::{
     backtrace, clock,
     context::{self, Frame},
     cores, irq, power,
     stop::{self, Role},
-    traps::{Fault, FaultKind},
+    traps::{Fault, FaultKind, Switch},
 };
 
 /// How long other cores get to stop. A virtual core may not run for seconds on a loaded host.
@@ -40,8 +41,37 @@ fn on_panic(info: &PanicInfo<'_>) -> ! {
     }
 }
 
-/// A fault that nobody can mend.
-pub fn on_fault(fault: &Fault, frame: &Frame) -> ! {
+/// A fault that nobody can mend. Where it is a task's, whose stack was too
+/// small, only that task ends; else it is a machine panic.
+pub fn on_fault(fault: &Fault, frame: &Frame) -> Switch {
+    if let Some(error) = error_of_task(fault)
+        && let Some(switch) = executor::upcalls::on_fault(context::current(), error)
+    {
+        return switch;
+    }
+    panic_by_fault(fault, frame)
+}
+
+/// What the task that runs here would end with, if the fault is about its stack.
+fn error_of_task(fault: &Fault) -> Option<TaskError> {
+    let task = executor::task::try_current().filter(|_| !fault.in_handler)?;
+    let error = match fault.kind {
+        FaultKind::NoMemory => TaskError::NoMemory,
+        FaultKind::Read | FaultKind::Write
+            if context::current().stack().is_overflow(fault.address) =>
+        {
+            TaskError::StackOverflow
+        }
+        _ => return None,
+    };
+    // Not under a guard, for who holds one may be writing a line.
+    if context::current().is_free() {
+        log::error!("{task:?} ends at {:#x}: {error}", fault.address);
+    }
+    Some(error)
+}
+
+fn panic_by_fault(fault: &Fault, frame: &Frame) -> ! {
     let mut report = Report {
         kind: "panic",
         program_counter: frame.program_counter(),

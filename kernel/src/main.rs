@@ -6,7 +6,7 @@
 #![no_main]
 
 use boot::BootInfo;
-use executor::Runtime;
+use executor::{Runtime, time::Duration};
 use kernel::{console, shell, start, tour};
 
 boot::entry!(main);
@@ -14,7 +14,11 @@ boot::entry!(main);
 fn main(info: &'static BootInfo) -> ! {
     let machine = start(info);
     console::listen(info.platform.uart, hal::cores::this_core());
-    let runtime = Runtime::builder().track(true).build();
+    let quantum = machine.options.quantum_ms;
+    let runtime = Runtime::builder()
+        .track(true)
+        .quantum((quantum != 0).then(|| Duration::from_millis(quantum.into())))
+        .build();
     let runtime = runtime.expect("the boot core is free, and takes all others that are");
     // The other cores serve the runtime from here on, and this one while it blocks.
     if machine.options.idle {

@@ -1,16 +1,13 @@
 //! What the image does when hal reports a trap.
 
 use crate::{console, failure};
-use core::{
-    ptr::NonNull,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use hal::{
     board,
-    context::{AfterSwitch, ContextBlock, Frame},
+    context::{ContextBlock, Frame},
     cores::{self, MAX_CORES},
     irq::Line,
-    traps::{Fault, Upcalls},
+    traps::{Fault, Switch, Upcalls},
 };
 
 /// Counts of one core; written by its interrupts.
@@ -48,7 +45,7 @@ static ON_TIMER: AtomicUsize = AtomicUsize::new(0);
 static ON_EXIT: AtomicUsize = AtomicUsize::new(0);
 
 /// Chooses the context that an interrupt resumes, given the one it came from.
-pub type OnExit = fn(&'static ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)>;
+pub type OnExit = fn(&'static ContextBlock) -> Option<Switch>;
 
 /// Calls `hook` in each timer interrupt from here on.
 pub fn set_timer_hook(hook: Option<fn()>) {
@@ -89,10 +86,7 @@ impl Upcalls for Image {
         }
     }
 
-    fn on_exit(
-        &self,
-        interrupted: &'static ContextBlock,
-    ) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    fn on_exit(&self, interrupted: &'static ContextBlock) -> Option<Switch> {
         let hook = ON_EXIT.load(Relaxed);
         if hook == 0 {
             return executor::upcalls::on_exit(interrupted);
@@ -106,7 +100,7 @@ impl Upcalls for Image {
         executor::upcalls::give_way();
     }
 
-    fn on_fault(&self, fault: &Fault, frame: &Frame) -> ! {
+    fn on_fault(&self, fault: &Fault, frame: &Frame) -> Switch {
         failure::on_fault(fault, frame)
     }
 }

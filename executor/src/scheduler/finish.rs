@@ -96,7 +96,11 @@ impl Worker {
         let waker = waker::borrowed(header);
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
-        let extra = header.extra().expect("a task with finalizers has a block");
+        let Some(extra) = header.extra() else {
+            // It was lost, and has none.
+            context.set_task(core::ptr::null_mut());
+            return (true, false);
+        };
         // SAFETY: this core runs the task.
         let is_ready = unsafe { extra.poll_finalizers(&mut Context::from_waker(&waker)) };
         let yielded = context.task().addr() & waker::YIELDED != 0;

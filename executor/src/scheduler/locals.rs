@@ -37,9 +37,9 @@ impl Worker {
         false
     }
 
-    /// The poll of a local task has ended here: if others were held back for it, their turn comes.
-    pub(super) fn local_poll_ended(&self) {
-        if self.local_context.get() != Some(NonNull::from(Context::current())) {
+    /// The poll of a task has ended in this context: if others were held back for it, their turn comes.
+    pub(super) fn local_poll_ended(&self, context: &Context) {
+        if self.local_context.get() != Some(NonNull::from(context)) {
             return;
         }
         self.local_context.set(None);

@@ -30,6 +30,8 @@ const REAP: u32 = 8;
 pub(super) const DRAIN: u32 = 16;
 /// There is no spare context, or there are more contexts than are kept.
 pub(super) const SPARE: u32 = 32;
+/// A poll was left for good.
+pub(super) const LOST: u32 = 64;
 
 /// Tasks whose last reference was dropped in an interrupt. Of no runtime: theirs may be shut down.
 static REAPER: Inbox<Header> = Inbox::new();
@@ -97,6 +99,9 @@ impl Worker {
         }
         if mail & REAP != 0 {
             reap();
+        }
+        if mail & LOST != 0 {
+            self.bury();
         }
         if mail & SPARE != 0 {
             // Without memory there is none; who wants to leave a poll tries again.

@@ -9,6 +9,7 @@
 //! | `finish` | the end of a task |
 //! | `context`, `switching` | the stacks it runs on, and how it goes from one to another |
 //! | `tick` | preemption |
+//! | `lost` | polls that cannot go on |
 //! | `locals` | tasks that stay on one core, one at a time |
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
@@ -39,6 +40,8 @@ pub mod fair;
 mod finish;
 #[cfg(not(loom))]
 mod locals;
+#[cfg(not(loom))]
+pub(crate) mod lost;
 #[cfg(not(loom))]
 pub(crate) mod mail;
 #[cfg(not(loom))]

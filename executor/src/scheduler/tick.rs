@@ -22,13 +22,9 @@ use super::{
 use crate::task::waker;
 use core::{
     cell::Cell,
-    ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
-use hal::{
-    context::{AfterSwitch, ContextBlock},
-    cores, preempt,
-};
+use hal::{context::ContextBlock, cores, preempt, traps::Switch};
 
 /// Never.
 const NEVER: u64 = u64::MAX;
@@ -166,7 +162,7 @@ impl Worker {
     }
 
     /// The end of an interrupt: the context to go on with, if it is to be another.
-    fn preempts(&self, block: &ContextBlock) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+    fn preempts(&self, block: &ContextBlock) -> Option<Switch> {
         if !self.ticker.is_due.take() || block.task().is_null() {
             return None;
         }
@@ -206,9 +202,7 @@ pub(crate) fn on_timer() {
 
 /// The end of an interrupt: the context to go on with, if it is to be another
 /// than the one that was interrupted.
-pub(crate) fn on_exit(
-    block: &'static ContextBlock,
-) -> Option<(NonNull<ContextBlock>, AfterSwitch)> {
+pub(crate) fn on_exit(block: &'static ContextBlock) -> Option<Switch> {
     interrupted()?.preempts(block)
 }
 

@@ -299,7 +299,7 @@ impl Worker {
             return Turn::Over;
         }
         let turn = Self::poll_any(header, started);
-        Self::served().local_poll_ended();
+        Self::served().local_poll_ended(Context::current());
         turn
     }
 

@@ -9,6 +9,7 @@
 use super::{
     context::Context,
     fair::Fairness,
+    lost::Lost,
     policy::{Policy, Reason},
     registry::{NoMemory, Registry},
     shared::{Phase, Shared},
@@ -88,6 +89,8 @@ pub(crate) struct Worker {
     pub(super) is_armed: Cell<bool>,
     /// A context for the loop to go on in, when a poll keeps the one it is on. Owner, and its interrupts.
     pub(super) spare: Cell<Option<NonNull<Context>>>,
+    /// A poll that was left for good, just now. Owner, and its traps.
+    pub(super) lost: Cell<Option<Lost>>,
     /// Where `run` waits for the loop to end.
     pub(super) waits_here: Cell<Option<NonNull<ContextBlock>>>,
     /// A context that was left in the middle of a local task; see `locals`.
@@ -171,6 +174,7 @@ impl Worker {
             ticker: Ticker::new(),
             is_armed: Cell::new(false),
             spare: Cell::new(None),
+            lost: Cell::new(None),
             waits_here: Cell::new(None),
             local_context: Cell::new(None),
             held: UnsafeCell::new(List::new()),

@@ -9,10 +9,13 @@ use crate::{
     queue::Linked,
     scheduler::{registry::Entry, worker::Worker},
 };
-use alloc::alloc::{alloc, dealloc};
+use alloc::{
+    alloc::{alloc, dealloc},
+    boxed::Box,
+};
 use core::{
     alloc::Layout,
-    cell::UnsafeCell,
+    cell::{Cell, UnsafeCell},
     future::Future,
     mem::{ManuallyDrop, MaybeUninit},
     pin::Pin,
@@ -28,7 +31,7 @@ pub(crate) struct Header {
     /// Who may do what; see [`state`](super::state).
     pub(crate) state: State,
     /// What knows the type.
-    vtable: &'static VTable,
+    vtable: Cell<&'static VTable>,
     /// Next in whichever queue it is in, which guards it.
     link: AtomicPtr<Header>,
     /// Its place in the list of all tasks, until it has ended.
@@ -58,6 +61,8 @@ pub(crate) struct VTable {
     /// Drops the future where it stands and writes this outcome.
     abort: unsafe fn(NonNull<Header>, TaskError),
     drop_outcome: unsafe fn(NonNull<Header>),
+    /// Leaves the future where it stands for good, and writes this outcome elsewhere.
+    lose: unsafe fn(NonNull<Header>, TaskError),
     /// Gives the memory back.
     dealloc: unsafe fn(NonNull<Header>),
     /// Where the outcome is, from the header on.
@@ -65,7 +70,7 @@ pub(crate) struct VTable {
 }
 
 #[repr(C)]
-struct Cell<F: Future> {
+struct Memory<F: Future> {
     header: Header,
     stage: UnsafeCell<Stage<F>>,
 }
@@ -76,11 +81,12 @@ union Stage<F: Future> {
     outcome: ManuallyDrop<Result<F::Output, TaskError>>,
 }
 
-impl<F: Future> Cell<F> {
+impl<F: Future> Memory<F> {
     const VTABLE: VTable = VTable {
         poll: poll::<F>,
         abort: abort::<F>,
         drop_outcome: drop_outcome::<F>,
+        lose: lose::<F>,
         dealloc: dealloc_cell::<F>,
         outcome: core::mem::offset_of!(Self, stage),
     };
@@ -93,6 +99,7 @@ impl VTable {
             poll: |_| unreachable!("a context is resumed, not polled"),
             abort: |_, _| unreachable!("a context has no future"),
             drop_outcome: |_| unreachable!("a context has no outcome"),
+            lose: |_, _| unreachable!("a context has no outcome"),
             dealloc,
             outcome: 0,
         }
@@ -107,9 +114,9 @@ pub(crate) fn allocate<F: Future>(
     state: State,
     extra: *mut Extra,
 ) -> Result<NonNull<Header>, F> {
-    let layout = Layout::new::<Cell<F>>();
+    let layout = Layout::new::<Memory<F>>();
     // SAFETY: a cell is not of size 0, it has a header.
-    let Some(cell) = NonNull::new(unsafe { alloc(layout) }.cast::<Cell<F>>()) else {
+    let Some(cell) = NonNull::new(unsafe { alloc(layout) }.cast::<Memory<F>>()) else {
         return Err(future);
     };
     // SAFETY: fresh memory of the right layout, and nobody else's yet. Field by field, so that the
@@ -118,7 +125,7 @@ pub(crate) fn allocate<F: Future>(
         let cell = cell.as_ptr();
         let header = &raw mut (*cell).header;
         (&raw mut (*header).state).write(state);
-        (&raw mut (*header).vtable).write(const { &Cell::<F>::VTABLE });
+        (&raw mut (*header).vtable).write(Cell::new(const { &Memory::<F>::VTABLE }));
         (&raw mut (*header).link).write(AtomicPtr::new(core::ptr::null_mut()));
         (&raw mut (*header).extra).write(AtomicPtr::new(extra));
         (&raw mut (*cell).stage).cast::<F>().write(future);
@@ -130,7 +137,7 @@ pub(crate) fn allocate<F: Future>(
 /// The caller owns the future (the task is RUNNING by its doing), and it has neither ended nor been aborted.
 unsafe fn poll<F: Future>(task: NonNull<Header>) -> bool {
     // SAFETY: the header is the first field of the cell, which is pinned: it never moves until freed.
-    let stage = unsafe { (*task.cast::<Cell<F>>().as_ptr()).stage.get() };
+    let stage = unsafe { (*task.cast::<Memory<F>>().as_ptr()).stage.get() };
     // Made here, where the future's code is known, and not by whoever calls: so the compiler sees whose
     // waker it is, and what a future does with it needs no indirect call, and often no waker at all.
     // SAFETY: the caller owns the task, which lives at least as long as this poll.
@@ -169,23 +176,41 @@ unsafe fn replace<F: Future>(stage: *mut Stage<F>, mut outcome: Result<F::Output
 unsafe fn abort<F: Future>(task: NonNull<Header>, why: TaskError) {
     // SAFETY: as in `poll`.
     unsafe {
-        let stage = (*task.cast::<Cell<F>>().as_ptr()).stage.get();
+        let stage = (*task.cast::<Memory<F>>().as_ptr()).stage.get();
         replace::<F>(stage, Err(why));
     }
+}
+
+/// # Safety
+/// The caller owns the future, which is in the middle of a poll that nobody goes on with.
+unsafe fn lose<F: Future>(task: NonNull<Header>, why: TaskError) {
+    // SAFETY: the task lives.
+    let header = unsafe { task.as_ref() };
+    // Others may have pointers into the future: its memory stays as it is, for ever.
+    let outcome = Box::leak(Box::new(Err::<F::Output, _>(why)));
+    let at = core::ptr::from_mut(outcome).expose_provenance();
+    header.vtable.set(Box::leak(Box::new(VTable {
+        outcome: at.wrapping_sub(task.as_ptr().expose_provenance()),
+        drop_outcome: |task| {
+            // SAFETY: the caller's promise, and the outcome is where the table says.
+            unsafe { task.as_ref().outcome::<F::Output>().drop_in_place() };
+        },
+        ..Memory::<F>::VTABLE
+    })));
 }
 
 /// # Safety
 /// Nothing that needs dropping is in it, and nobody looks at it any more.
 unsafe fn dealloc_cell<F: Future>(task: NonNull<Header>) {
     // SAFETY: allocated with this layout by `allocate`.
-    unsafe { dealloc(task.as_ptr().cast(), Layout::new::<Cell<F>>()) };
+    unsafe { dealloc(task.as_ptr().cast(), Layout::new::<Memory<F>>()) };
 }
 
 /// # Safety
 /// The outcome is there and the caller's.
 unsafe fn drop_outcome<F: Future>(task: NonNull<Header>) {
     // SAFETY: the caller's promise.
-    let stage = unsafe { (*task.cast::<Cell<F>>().as_ptr()).stage.get() };
+    let stage = unsafe { (*task.cast::<Memory<F>>().as_ptr()).stage.get() };
     // A panic in it has nobody left to go to: on the host it has printed itself.
     let _ = unwind::catch(|| {
         // SAFETY: as above.
@@ -198,7 +223,7 @@ impl Header {
     pub(crate) fn of_context(vtable: &'static VTable, home: NonNull<Worker>) -> Self {
         Self {
             state: State::of_context(),
-            vtable,
+            vtable: Cell::new(vtable),
             link: AtomicPtr::new(core::ptr::null_mut()),
             entry: NonNull::dangling(),
             home,
@@ -212,33 +237,46 @@ impl Header {
     #[inline]
     pub(crate) unsafe fn poll(&self) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { (self.vtable.poll)(self.into()) }
+        unsafe { (self.vtable.get().poll)(self.into()) }
     }
 
     /// # Safety
     /// The caller owns the future, and it is there.
     pub(crate) unsafe fn abort(&self, why: TaskError) {
         // SAFETY: the caller's promise.
-        unsafe { (self.vtable.abort)(self.into(), why) }
+        unsafe { (self.vtable.get().abort)(self.into(), why) }
+    }
+
+    /// Leaves the future as it is, for ever, with this outcome.
+    ///
+    /// # Safety
+    /// The caller owns the future, which is in the middle of a poll that nobody goes on with; and
+    /// keeps a reference for ever.
+    pub(crate) unsafe fn lose(&self, why: TaskError) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.vtable.get().lose)(self.into(), why) }
     }
 
     /// # Safety
     /// The outcome is there, the caller's, and a `Result<T, TaskError>`.
     #[inline]
     pub(super) unsafe fn read_outcome<T>(&self) -> Result<T, TaskError> {
-        // SAFETY: the outcome's place is so far behind the header in the same allocation; and the caller's promise.
-        unsafe {
-            let this = NonNull::from(self).cast::<u8>();
-            let outcome = this.add(self.vtable.outcome);
-            outcome.cast::<Result<T, TaskError>>().read()
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.outcome::<T>().read() }
+    }
+
+    /// Where the outcome is: behind the header in the same allocation, unless the task is lost.
+    #[inline]
+    fn outcome<T>(&self) -> *mut Result<T, TaskError> {
+        let this = core::ptr::from_ref(self).expose_provenance();
+        core::ptr::with_exposed_provenance_mut(this.wrapping_add(self.vtable.get().outcome))
     }
 
     /// # Safety
     /// The outcome is there and the caller's.
     pub(crate) unsafe fn drop_outcome(&self) {
         // SAFETY: the caller's promise.
-        unsafe { (self.vtable.drop_outcome)(self.into()) }
+        unsafe { (self.vtable.get().drop_outcome)(self.into()) }
     }
 
     /// Leaves the join waker. Its place is the handle's now.
@@ -280,7 +318,7 @@ impl Header {
 pub(crate) unsafe fn free(task: NonNull<Header>) {
     // SAFETY: it is there until it is freed below. Not as `&mut`: `task` may come from a shared reference.
     let header = unsafe { task.as_ref() };
-    let dealloc = header.vtable.dealloc;
+    let dealloc = header.vtable.get().dealloc;
     let extra = header.extra.load(Relaxed);
     if !extra.is_null() {
         // SAFETY: the caller's promise.
@@ -296,7 +334,7 @@ pub(crate) unsafe fn free(task: NonNull<Header>) {
 unsafe fn free_with_extra(task: NonNull<Header>, extra: *mut Extra) {
     // SAFETY: the caller's promise; made by `Box::into_raw`, and freed with the task only.
     unsafe {
-        drop(alloc::boxed::Box::from_raw(extra));
-        (task.as_ref().vtable.dealloc)(task);
+        drop(Box::from_raw(extra));
+        (task.as_ref().vtable.get().dealloc)(task);
     }
 }

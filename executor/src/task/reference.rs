@@ -82,6 +82,10 @@ impl core::str::FromStr for TaskId {
 pub enum TaskError {
     /// It was cancelled, or the runtime was shut down.
     Cancelled,
+    /// Its stack was too small. What it had on it, and its future, are left as they are, for ever.
+    StackOverflow,
+    /// There was no memory for its stack to grow. Left in the same way.
+    NoMemory,
     /// It panicked. On the image a panic stops the machine, so this is for the host.
     Panicked(Panic),
 }
@@ -97,6 +101,8 @@ impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::StackOverflow => f.write_str("the task's stack was too small"),
+            Self::NoMemory => f.write_str("there was no memory for the task's stack"),
             Self::Panicked(panic) => write!(f, "the task panicked: {}", panic.message()),
         }
     }

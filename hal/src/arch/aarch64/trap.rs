@@ -232,7 +232,7 @@ extern "C" fn dispatch(frame: *mut Frame, kind: u64) -> *const Frame {
         }),
         other => {
             let at = saved.program_counter();
-            traps::on_fault(FaultKind::Other(0x100 + other), at, false, saved);
+            return traps::on_fault(FaultKind::Other(0x100 + other), at, false, saved);
         }
     }
     traps::leave(frame)
@@ -262,6 +262,5 @@ fn on_exception(frame: &mut Frame) -> *const Frame {
     };
     // Fault status 0b0001xx of a data abort in EL1: no translation.
     let is_missing = class == 0x25 && syndrome & 0x3c == 0x04;
-    traps::on_fault(kind, address as usize, is_missing, frame);
-    frame
+    traps::on_fault(kind, address as usize, is_missing, frame)
 }

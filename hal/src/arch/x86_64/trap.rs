@@ -362,15 +362,17 @@ fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
     };
     let core = &super::CORES[super::this_core()];
     core.move_fault_stack(|top| top - PART);
-    if !super::probe::recover(vector, frame) {
-        report(vector, error, address, frame);
-    }
+    let resumed = if super::probe::recover(vector, frame) {
+        frame
+    } else {
+        report(vector, error, address, frame)
+    };
     core.move_fault_stack(|top| top + PART);
-    frame
+    resumed
 }
 
-/// Returns if the fault is mended.
-fn report(vector: u64, error: u64, address: usize, frame: &mut Frame) {
+/// Returns the frame to go on with.
+fn report(vector: u64, error: u64, address: usize, frame: &mut Frame) -> *const Frame {
     let kind = match vector {
         0 => FaultKind::Divide,
         3 => FaultKind::Breakpoint,
@@ -384,7 +386,7 @@ fn report(vector: u64, error: u64, address: usize, frame: &mut Frame) {
     };
     // Neither a page that is there nor the fetch of an instruction.
     let is_missing = vector == 14 && error & (1 | 16) == 0;
-    traps::on_fault(kind, address, is_missing, frame);
+    traps::on_fault(kind, address, is_missing, frame)
 }
 
 impl Core {

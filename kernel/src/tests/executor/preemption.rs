@@ -10,7 +10,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
 };
 use executor::{
-    Runtime, TaskHandle, preempt, stats,
+    Runtime, TaskError, TaskHandle, preempt, stats,
     task::{self, spawn_local_on, yield_now},
     thread,
     time::{Duration, sleep},
@@ -300,4 +300,48 @@ fn what_a_poll_has_woken_is_run_by_others_if_it_takes_long() {
             join([hog, sleeper]).await;
         }
     });
+}
+
+/// Never ends, but in an overflow.
+#[inline(never)]
+#[allow(unconditional_recursion, reason = "that is the point")]
+fn deeper(depth: u64) -> u64 {
+    let room = core::hint::black_box([depth; 16]);
+    deeper(depth + 1) + room[3]
+}
+
+#[kernel_test(limit = 120)]
+fn a_stack_overflow_ends_only_its_task_or_thread() {
+    // What they had is never given back: the test does not look for it.
+    let runtime = Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let finalized = Arc::new(AtomicUsize::new(0));
+        let beats = spawn(async {
+            for _ in 0..20 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        for _ in 0..3 {
+            let counted = finalized.clone();
+            let task = spawn(async move {
+                task::on_exit(async move {
+                    yield_now().await;
+                    counted.fetch_add(1, Relaxed);
+                });
+                deeper(0)
+            });
+            assert!(matches!(task.await, Err(TaskError::StackOverflow)));
+            let thread = thread::Builder::new().stack_size(64 << 10);
+            let thread = thread.spawn(|| deeper(0)).expect("memory for a thread");
+            assert!(matches!(thread.await, Err(TaskError::StackOverflow)));
+            // A local one lets the others of its core go on.
+            let local = spawn_local_on(0, || async { deeper(0) });
+            assert!(matches!(local.await, Err(TaskError::StackOverflow)));
+            assert_eq!(spawn_local_on(0, || async { 5 }).await.unwrap(), 5);
+        }
+        assert_eq!(finalized.load(Relaxed), 3);
+        assert_eq!(stats::stats().total.lost, 9);
+        join([beats]).await;
+    });
+    runtime.shutdown();
 }
