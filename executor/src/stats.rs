@@ -4,7 +4,10 @@ use crate::{
     Priority,
     runtime::Runtime,
     scheduler::{counter::Counter, registry::Cursor, shared::Shared, worker::Worker},
-    task::{Task, TaskId, extra::Extra},
+    task::{
+        Task, TaskId,
+        extra::{Extra, Left},
+    },
     time::Duration,
 };
 use alloc::{string::String, vec::Vec};
@@ -182,6 +185,8 @@ pub struct Stats {
 pub enum Activity {
     /// A core polls it.
     Running,
+    /// It is in the middle of a poll, and was preempted or gave way, if it is tracked.
+    Preempted,
     /// It could run.
     Runnable,
     /// It waits for a waker.
@@ -229,10 +234,15 @@ impl TaskInfo {
         let word = header.state.now();
         let extra = header.extra();
         let tracked = extra.filter(|_| word.is_tracked());
+        let left = tracked.map_or(Left::No, Extra::left);
         let activity = if word.is_done() {
             Activity::Finished
         } else if word.is_running() {
-            Activity::Running
+            match left {
+                Left::No => Activity::Running,
+                Left::GaveWay => Activity::Preempted,
+                Left::Waits => Activity::Waiting,
+            }
         } else if word.is_queued() {
             Activity::Runnable
         } else {

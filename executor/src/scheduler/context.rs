@@ -18,6 +18,7 @@ use crate::{
     queue::List,
     task::{
         cell::{Header, VTable},
+        extra::Extra,
         waker,
     },
 };
@@ -46,10 +47,8 @@ pub(crate) struct Context {
     is_usual: bool,
     /// It is left because others are to run, not because it waits. Written by who leaves it.
     gave_way: Cell<bool>,
-    /// When it was left.
-    left_at: Cell<u64>,
-    /// For how long it was left, in this poll.
-    away: Cell<u64>,
+    /// Up to when its time was counted, if its task is tracked.
+    counted_to: Cell<u64>,
 }
 
 static VTABLE: VTable = VTable::of_context(free_memory);
@@ -82,8 +81,7 @@ impl Context {
                 stack: UnsafeCell::new(Some(stack)),
                 is_usual,
                 gave_way: Cell::new(false),
-                left_at: Cell::new(0),
-                away: Cell::new(0),
+                counted_to: Cell::new(0),
             });
             this.as_ref().block.prepare(bounds, entry, argument);
         }
@@ -150,20 +148,15 @@ impl Context {
         self.gave_way.get()
     }
 
-    /// It was left at this time.
-    pub(super) fn leave_at(&self, now: u64) {
-        self.left_at.set(now);
+    /// From here on its time counts.
+    pub(super) fn count_from(&self, now: u64) {
+        self.counted_to.set(now);
     }
 
-    /// It goes on at this time.
-    pub(super) fn return_at(&self, now: u64) {
-        let away = now.saturating_sub(self.left_at.get());
-        self.away.set(self.away.get() + away);
-    }
-
-    /// For how long it was left since this was last asked.
-    pub(super) fn take_away(&self) -> u64 {
-        self.away.take()
+    /// Counts its time up to now as its task's, which is tracked. By itself, or its core's interrupts.
+    pub(super) fn count_to(&self, extra: &Extra, now: u64) {
+        let before = self.counted_to.replace(now);
+        extra.count_time(now.saturating_sub(before));
     }
 
     /// Bytes of stack in use, as it was saved, and bytes that have memory.

@@ -17,7 +17,7 @@
 //! is asked anew: [`Worker::served`].
 
 use super::{context::Context, mail::SPARE, shared::Phase, worker::Worker};
-use crate::task::cell::Header;
+use crate::task::{cell::Header, extra::Left};
 use core::{
     ptr::NonNull,
     sync::atomic::{Ordering::*, compiler_fence},
@@ -92,8 +92,10 @@ impl Worker {
         // SAFETY: the caller has seen that it is one.
         let next = unsafe { Context::of(header) };
         let masked = irq::mask();
-        if self.shared().config.track {
-            next.return_at(self.shared().clock.now());
+        // SAFETY: it was left in the middle of a poll.
+        if let Some(extra) = unsafe { next.task() }.tracked() {
+            extra.set_left(Left::No);
+            next.count_from(self.shared().clock.now());
         }
         self.counters.0.resumes.add(1);
         let after = Context::current().after(retire);
@@ -165,13 +167,12 @@ impl Worker {
         if word.is_local() {
             self.hold_locals_for(context);
         }
-        if let Some(extra) = task.extra()
-            && word.is_tracked()
-        {
-            context.leave_at(shared.clock.now());
-            extra.set_stack_use(context.stack_use());
-        }
         let gave_way = context.gave_way();
+        if let Some(extra) = task.tracked() {
+            context.count_to(extra, shared.clock.now());
+            extra.set_stack_use(context.stack_use());
+            extra.set_left(if gave_way { Left::GaveWay } else { Left::Waits });
+        }
         if let Some(word) = context.header().state.suspend(word, gave_way) {
             // Through the inbox: this may be the end of an interrupt, and a policy of the user's own must
             // not be called there. The loop finds it before anything else, and puts it to the back.

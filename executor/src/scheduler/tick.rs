@@ -19,7 +19,7 @@ use super::{
     switching,
     worker::Worker,
 };
-use crate::task::waker;
+use crate::task::{cell::Header, waker};
 use core::{
     cell::Cell,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -100,7 +100,7 @@ impl Worker {
             self.post_mail(TIMER);
         }
         if self.ticker.at.get() <= now {
-            self.tick();
+            self.tick(now);
             let period = self.tick_period();
             self.ticker
                 .at
@@ -115,8 +115,9 @@ impl Worker {
         }
     }
 
-    fn tick(&self) {
+    fn tick(&self, now: u64) {
         let ticker = &self.ticker;
+        self.count_time(now);
         let turn = self.fairness.turn();
         let is_same = ticker.turn.replace(turn) == turn;
         ticker
@@ -138,6 +139,15 @@ impl Worker {
                     .is_due
                     .set(seen >= self.quantum() && self.has_other_work());
             }
+        }
+    }
+
+    /// A poll that takes for ever is seen to.
+    fn count_time(&self, now: u64) {
+        // This core serves a worker, so it is not a visitor's.
+        if let Some(extra) = waker::current_header().and_then(Header::tracked) {
+            Context::current().count_to(extra, now);
+            extra.set_core(self.index);
         }
     }
 

@@ -336,14 +336,14 @@ impl Worker {
     }
 
     fn poll_tracked(header: &Header) -> (bool, bool) {
-        let begin = Self::served().shared().clock.now();
+        let now = || Self::served().shared().clock.now();
+        let context = Context::current();
+        context.count_from(now());
         let result = Self::poll_future(header);
-        let worker = Self::served();
-        let away = Context::current().take_away();
         // Counted before the state lets go of it.
         if let Some(extra) = header.extra() {
-            let now = worker.shared().clock.now();
-            extra.count_poll(worker.index, now.saturating_sub(begin + away));
+            context.count_to(extra, now());
+            extra.count_poll(Self::served().index);
         }
         result
     }

@@ -7,8 +7,20 @@ use alloc::{borrow::Cow, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
+
+/// Whether a task that is in the middle of a poll was left there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Left {
+    /// It runs.
+    No = 0,
+    /// It could go on.
+    GaveWay = 1,
+    /// It waits.
+    Waits = 2,
+}
 
 /// The block.
 pub(crate) struct Extra {
@@ -31,6 +43,8 @@ pub(crate) struct Extra {
     pub(crate) parking: Parking,
     /// The context that it is to be polled in, until it is; None: any.
     pub(crate) own_context: OwnContext,
+    /// A [`Left`].
+    pub(super) left: AtomicU8,
     /// Bytes of stack in use when it was last left in the middle of a poll; 0: never.
     pub(super) stack_used: AtomicUsize,
     /// How many had memory.
@@ -61,6 +75,7 @@ impl Extra {
             on_cancel: WakerSlot::new(),
             parking: Parking::default(),
             own_context: OwnContext::default(),
+            left: AtomicU8::new(Left::No as u8),
             stack_used: AtomicUsize::new(0),
             stack_memory: AtomicUsize::new(0),
             running: AtomicU64::new(0),
@@ -83,11 +98,33 @@ impl Extra {
     }
 
     /// Counts a poll. By the core that runs the task.
-    pub(crate) fn count_poll(&self, core: usize, nanos: u64) {
+    pub(crate) fn count_poll(&self, core: usize) {
         self.polls.store(self.polls.load(Relaxed) + 1, Relaxed);
-        self.running
-            .store(self.running.load(Relaxed) + nanos, Relaxed);
+        self.set_core(core);
+    }
+
+    /// Counts time that it ran. By the core that runs the task, and its interrupts.
+    pub(crate) fn count_time(&self, nanos: u64) {
+        self.running.fetch_add(nanos, Relaxed);
+    }
+
+    /// The core that runs it.
+    pub(crate) fn set_core(&self, core: usize) {
         self.core.store(core as u32, Relaxed);
+    }
+
+    /// Says whether it was left in the middle of a poll.
+    pub(crate) fn set_left(&self, left: Left) {
+        self.left.store(left as u8, Relaxed);
+    }
+
+    /// Whether it was.
+    pub(crate) fn left(&self) -> Left {
+        match self.left.load(Relaxed) {
+            0 => Left::No,
+            1 => Left::GaveWay,
+            _ => Left::Waits,
+        }
     }
 
     /// The task was left in the middle of a poll, with so much of its stack in use and with memory.

@@ -270,6 +270,11 @@ impl Header {
         unsafe { extra.as_ref() }
     }
 
+    /// The same, if the task is tracked.
+    pub(crate) fn tracked(&self) -> Option<&Extra> {
+        self.extra().filter(|_| self.state.now().is_tracked())
+    }
+
     /// The same, made if there is none. Called by the task itself.
     pub(crate) fn extra_or_new(&self) -> &Extra {
         if let Some(extra) = self.extra() {

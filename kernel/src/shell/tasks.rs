@@ -49,6 +49,7 @@ pub(super) fn state(task: &TaskInfo) -> &'static str {
     match task.activity {
         _ if task.is_cancelled => "ending",
         Activity::Running => "running",
+        Activity::Preempted => "preempted",
         Activity::Runnable => "runnable",
         Activity::Waiting => "waiting",
         Activity::Finished => "finished",
