@@ -23,12 +23,11 @@ use core::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     ptr::NonNull,
-    sync::atomic::{AtomicBool, Ordering::*, fence},
+    sync::atomic::{AtomicBool, Ordering::*},
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
 use hal::{
-    cores::{self, CoreSet},
-    irq,
+    cores, irq,
     lot::{self, Run},
 };
 
@@ -380,10 +379,9 @@ impl Runtime {
         let shared = self.shared();
         // Release pairs with the acquire in `take_seat`.
         shared.seat.store(false, Release);
-        // Pairs with the fence in `wait_for`: those are seen who have not seen the seat free.
-        fence(SeqCst);
-        let waiting = CoreSet(shared.visitors.load(Relaxed));
-        waiting.iter().for_each(cores::kick);
+        // Who comes to the lock after this sees through it that the seat is free.
+        let waiting = shared.visitors.lock().clone();
+        waiting.into_iter().for_each(cores::kick);
     }
 
     /// `block_on` once the seat is taken, which it leaves.
@@ -525,24 +523,23 @@ impl Drop for Runtime {
 /// A thread that waits outside, and is told when the seat is left.
 struct Visit<'a> {
     shared: &'a Shared,
-    /// The core's bit, unless it waits for another future of this runtime already.
-    bit: u64,
+    core: usize,
 }
 
 impl<'a> Visit<'a> {
     fn begin(shared: &'a Shared) -> Self {
-        let bit = 1 << cores::this_core();
-        let before = shared.visitors.fetch_or(bit, Relaxed);
-        // Pairs with the fence in `leave_seat`: who leaves it later sees this visitor.
-        fence(SeqCst);
-        let bit = bit & !before;
-        Self { shared, bit }
+        let core = cores::this_core();
+        shared.visitors.lock().push(core);
+        Self { shared, core }
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.shared.visitors.fetch_and(!self.bit, Relaxed);
+        let mut visitors = self.shared.visitors.lock();
+        if let Some(at) = visitors.iter().position(|&core| core == self.core) {
+            visitors.swap_remove(at);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use core::{
     future::Future,
     pin::pin,
-    sync::atomic::{AtomicBool, Ordering::*},
+    sync::atomic::{AtomicUsize, Ordering::*},
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
 use hal::{
@@ -19,8 +19,13 @@ pub const fn noop_waker() -> &'static Waker {
     Waker::noop()
 }
 
-/// Whether what waits on a core was woken.
-static WOKEN: [AtomicBool; MAX_CORES] = [const { AtomicBool::new(false) }; MAX_CORES];
+/// How often what waits on a core was woken. Counted, so that several can wait by one row (one within
+/// another, and threads of the host with numbers beyond): none takes a wake away from another.
+static WAKES: [AtomicUsize; MAX_CORES] = [const { AtomicUsize::new(0) }; MAX_CORES];
+
+fn wakes_of(core: usize) -> &'static AtomicUsize {
+    &WAKES[core % MAX_CORES]
+}
 
 /// Runs a future to its end on this core, which sleeps while the future waits.
 /// It needs no runtime, allocates nothing and runs nothing else.
@@ -28,23 +33,23 @@ static WOKEN: [AtomicBool; MAX_CORES] = [const { AtomicBool::new(false) }; MAX_C
 /// Within a task of a runtime it would hold the core; await there instead.
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     let core = cores::this_core();
-    // The core itself is the waker's data: it has nothing to outlive. A wake that comes after the
-    // future has ended is taken for one of the next: which then is polled once too often.
+    let wakes = wakes_of(core);
+    // The core itself is the waker's data: it has nothing to outlive. A wake that is meant for another
+    // future is taken for one of this: which then is polled once too often.
     // SAFETY: the functions below keep the contract of wakers for any number of a core.
     let waker = unsafe { Waker::from_raw(RawWaker::new(core as *const (), &VTABLE)) };
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
+        // Acquire pairs with the release in `wake`: what was written before the wake is seen.
+        let seen = wakes.load(Acquire);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            // If this runs within another future that waits so on this core, a wake of that may have
-            // been taken for one of this: let it look again.
-            WOKEN[core].store(true, Relaxed);
             return output;
         }
         loop {
             let masked = irq::mask();
-            // Acquire pairs with the release in `wake`: what was written before the wake is seen.
-            if WOKEN[core].swap(false, Acquire) {
+            // Relaxed: it is looked at again above.
+            if wakes.load(Relaxed) != seen {
                 break;
             }
             // Masked since the look: a wake's interrupt that came meanwhile ends the sleep at once.
@@ -59,7 +64,7 @@ static VTABLE: RawWakerVTable =
 fn wake(core: *const ()) {
     let core = core.addr();
     // Release pairs with the acquire in `block_on_simple`.
-    WOKEN[core].store(true, Release);
+    wakes_of(core).fetch_add(1, Release);
     // In its own handler, that core is awake and looks again anyway.
     if core != cores::this_core() || !irq::in_handler() {
         cores::kick(core);

@@ -167,7 +167,8 @@ mod ring {
     fn note(kind: Kind, task: TaskId, by: TaskId) {
         let _guard = preempt::guard();
         // Acquire pairs with the release in `start`.
-        let Some(ring) = unsafe_ring(RINGS[cores::this_core()].load(Acquire)) else {
+        let ring = RINGS.get(cores::this_core());
+        let Some(ring) = ring.and_then(|ring| unsafe_ring(ring.load(Acquire))) else {
             return;
         };
         // One step, as an interrupt may come in between and note something too.

@@ -11,7 +11,7 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicBool, AtomicUsize, Ordering::*},
         mpsc,
     },
@@ -352,41 +352,43 @@ fn a_wake_is_not_lost_to_a_future_within() {
 }
 
 #[test]
-fn more_threads_than_cores_can_be_numbered_may_wait() {
-    in_time(|| {
-        let runtime = &runtime(2);
-        let (all_in, stay) = (&AtomicUsize::new(0), &AtomicBool::new(true));
-        thread::scope(|scope| {
-            for _ in 0..64 {
-                scope.spawn(|| {
-                    // Asks which core it is.
-                    runtime.spawn(async {}).detach();
-                    all_in.fetch_add(1, Relaxed);
-                    while stay.load(Relaxed) {
-                        thread::sleep(std::time::Duration::from_millis(5));
-                    }
+fn two_hundred_threads_may_use_runtimes_at_once() {
+    const THREADS: usize = 200;
+    /// Ready once another thread has woken it.
+    fn woken() -> impl Future<Output = ()> {
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let mut is_first = true;
+        poll_fn(move |context| {
+            if is_woken.load(Acquire) {
+                return Poll::Ready(());
+            }
+            if std::mem::take(&mut is_first) {
+                let (waker, is_woken) = (context.waker().clone(), is_woken.clone());
+                thread::spawn(move || {
+                    is_woken.store(true, Release);
+                    waker.wake();
                 });
             }
-            while all_in.load(Relaxed) < 64 {
-                thread::yield_now();
-            }
-            let late = scope.spawn(|| {
-                for _ in 0..5 {
-                    runtime.block_on(async {
-                        let slow = spawn(async { sleep(Duration::from_millis(5)).await });
-                        slow.await.unwrap();
-                    });
-                }
-            });
-            let end = Instant::now() + std::time::Duration::from_secs(4);
-            while !late.is_finished() && Instant::now() < end {
-                thread::sleep(std::time::Duration::from_millis(5));
-            }
-            let hangs = !late.is_finished();
-            stay.store(false, Relaxed);
-            if hangs {
-                eprintln!("it hangs");
-                std::process::exit(1);
+            Poll::Pending
+        })
+    }
+    in_time(|| {
+        let common = &runtime(2);
+        let all_in = &Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let own = runtime(1);
+                    // From here on each has its number.
+                    own.block_on(yield_now());
+                    all_in.wait();
+                    for _ in 0..3 {
+                        let task = async { sleep(Duration::from_millis(1)).await };
+                        common.block_on(async { spawn(task).await.unwrap() });
+                        own.block_on(async { spawn(woken()).await.unwrap() });
+                        executor::block_on_simple(woken());
+                    }
+                });
             }
         });
     });

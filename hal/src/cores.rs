@@ -12,6 +12,9 @@ pub const MAX_CORES: usize = 64;
 
 /// Number of the core this runs on. It may be another by the time it is used,
 /// unless interrupts are masked or a guard is held.
+///
+/// Below [`MAX_CORES`]; but on the host, where any thread is a core, those that
+/// are too many for it have higher numbers. They can be kicked, and are in no set.
 #[cfg(not(loom))]
 #[inline]
 pub fn this_core() -> usize {
@@ -60,12 +63,15 @@ impl CoreSet {
 
     /// Whether `core` is one of them.
     pub fn contains(self, core: usize) -> bool {
-        self.0 & (1 << core) != 0
+        core < MAX_CORES && self.0 & (1 << core) != 0
     }
 
     /// The same without `core`.
     pub fn without(self, core: usize) -> Self {
-        Self(self.0 & !(1 << core))
+        match self.contains(core) {
+            true => Self(self.0 & !(1 << core)),
+            false => self,
+        }
     }
 
     /// The cores, lowest number first.

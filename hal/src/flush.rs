@@ -166,7 +166,11 @@ pub fn flush_point() {
         // come online and one that has just issued, at least one sees the other.
         fence(SeqCst);
         let _masked = crate::irq::mask();
-        FLUSHES.pass(cores::this_core(), arch::paging::flush_all);
+        let core = cores::this_core();
+        // Threads of the host beyond that are in no machine: nobody waits for them.
+        if core < MAX_CORES {
+            FLUSHES.pass(core, arch::paging::flush_all);
+        }
     }
 }
 

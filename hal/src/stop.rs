@@ -101,11 +101,13 @@ pub fn place(core: usize) -> Option<(usize, usize)> {
 /// Stops this core for good, as seen at the given place.
 pub fn halt_here(program_counter: usize, frame_pointer: usize) -> ! {
     let _ = arch::irq_mask();
-    let stopped = &STOPPED[cores::this_core()];
-    stopped.program_counter.store(program_counter, Relaxed);
-    stopped.frame_pointer.store(frame_pointer, Relaxed);
-    // Release pairs with the acquire in `stop_others` and `place`.
-    stopped.done.store(true, Release);
+    // None: a thread of the host of which nobody asks.
+    if let Some(stopped) = STOPPED.get(cores::this_core()) {
+        stopped.program_counter.store(program_counter, Relaxed);
+        stopped.frame_pointer.store(frame_pointer, Relaxed);
+        // Release pairs with the acquire in `stop_others` and `place`.
+        stopped.done.store(true, Release);
+    }
     arch::halt()
 }
 

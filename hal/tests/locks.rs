@@ -7,7 +7,15 @@ use hal::{
     irq, preempt,
     sync::Lock,
 };
-use std::cell::UnsafeCell;
+use std::{
+    cell::UnsafeCell,
+    collections::HashSet,
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering::*},
+    },
+    thread,
+};
 
 #[test]
 fn a_lock_lets_in_one_at_a_time() {
@@ -123,10 +131,12 @@ fn guards_are_counted() {
 #[test]
 fn threads_of_no_machine_are_cores_of_their_own() {
     /// A word that each thread has to itself as long as it runs.
-    struct PerCore([UnsafeCell<usize>; cores::MAX_CORES]);
+    struct PerCore([UnsafeCell<usize>; ROWS]);
     // SAFETY: each element is touched by the thread that plays its core only.
     unsafe impl Sync for PerCore {}
-    let words = PerCore([const { UnsafeCell::new(0) }; cores::MAX_CORES]);
+    // With those of other tests that run now.
+    const ROWS: usize = cores::MAX_CORES + 2 * THREADS;
+    let words = PerCore([const { UnsafeCell::new(0) }; ROWS]);
     let words = &words;
     for _ in 0..20 {
         std::thread::scope(|scope| {
@@ -194,4 +204,54 @@ fn a_core_arrives_or_is_given_up() {
     let late = Arrival::new();
     assert!(late.give_up());
     assert!(!late.arrive() && !late.is_up());
+}
+
+#[test]
+fn any_number_of_threads_may_take_locks_and_be_kicked() {
+    for _ in 0..3 {
+        let numbers = numbers_of_busy_threads();
+        assert_eq!(numbers.len(), THREADS, "each has a number of its own");
+        let most = cores::MAX_CORES + THREADS + 50;
+        let is_used_again = |&number: &usize| number < most;
+        assert!(numbers.iter().all(is_used_again), "numbers come back");
+    }
+}
+
+const THREADS: usize = 200;
+
+/// Numbers of so many threads that live at once, take a lock, and sleep until they are kicked.
+fn numbers_of_busy_threads() -> HashSet<usize> {
+    let (numbers, all_in) = (&Lock::new(HashSet::new()), &Barrier::new(THREADS + 1));
+    let (count, turn) = (&Lock::new(0), &AtomicUsize::new(0));
+    let play = || {
+        let me = cores::this_core();
+        numbers.lock().insert(me);
+        all_in.wait();
+        for _ in 0..100 {
+            *count.lock() += 1;
+        }
+        // Each is kicked in its turn only, and would sleep for ever otherwise.
+        let masked = irq::mask();
+        while turn.load(Acquire) != me {
+            irq::wait(&masked);
+        }
+        turn.store(usize::MAX, Release);
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(play)).collect();
+        all_in.wait();
+        for &core in numbers.lock().clone().iter() {
+            turn.store(core, Release);
+            cores::kick(core);
+            while turn.load(Acquire) != usize::MAX {
+                thread::yield_now();
+            }
+        }
+        // Waits for their destructors, too.
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!(*count.lock(), THREADS * 100);
+    numbers.lock().clone()
 }

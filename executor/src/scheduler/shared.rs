@@ -13,7 +13,7 @@ use crate::{
     runtime::Config,
     task::{cell::Header, state::Word},
 };
-use alloc::boxed::Box;
+use alloc::{boxed::Box, vec::Vec};
 use core::{
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     /// Whether a thread serves worker 0.
     pub(crate) seat: AtomicBool,
     /// Cores, by their numbers in the machine, that wait outside and would serve it.
-    pub(crate) visitors: AtomicU64,
+    pub(crate) visitors: Lock<Vec<usize>>,
     /// Workers 1 and up that have not returned.
     pub(crate) serving: AtomicUsize,
     /// The core that waits until they have.
@@ -97,7 +97,7 @@ impl Shared {
             phase: AtomicU8::new(Phase::Open as u8),
             drained: Lock::new(None),
             seat: AtomicBool::new(false),
-            visitors: AtomicU64::new(0),
+            visitors: Lock::new(Vec::new()),
             serving: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             config,

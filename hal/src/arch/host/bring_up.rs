@@ -89,7 +89,11 @@ pub fn init_each_core() {
 pub(super) fn panic_if_another_core_did() {
     // Acquire pairs with the release in `start`.
     let has_failed = HAS_FAILED.load(Acquire);
-    if has_failed && cores::arrival(super::this_core()).is_up() && !thread::panicking() {
+    if has_failed && is_of_machine(super::this_core()) && !thread::panicking() {
         panic!("another core has panicked");
     }
+}
+
+fn is_of_machine(core: usize) -> bool {
+    core < pool::FIRST && cores::arrival(core).is_up()
 }

@@ -6,7 +6,7 @@
 
 use super::{
     bring_up,
-    threads::{CORES, Core, core},
+    threads::{Core, core, core_of},
 };
 use crate::{clock, context, flush, irq::Line, stop, traps};
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -62,12 +62,6 @@ pub fn wait_for_interrupt() {
     while !is_pending(core) {
         bring_up::panic_if_another_core_did();
         let deadline = core.deadline.load(Relaxed);
-        if !core.is_numbered() {
-            // Kicks for its number go to another: it looks again by itself, as if it had been kicked.
-            let a_while = Duration::from_millis(1);
-            drop(core.wake.wait_timeout(asleep, a_while));
-            return interrupt();
-        }
         asleep = if deadline == u64::MAX {
             core.wake
                 .wait(asleep)
@@ -100,7 +94,7 @@ pub(super) fn nudge(id: usize) {
 }
 
 fn raise(id: usize, what: u32) {
-    let target = &CORES[id];
+    let target = core_of(id);
     // Release pairs with the acquire in `is_pending` and `take`: what came before is seen by the handler.
     target.pending.fetch_or(what, Release);
     // Whoever falls asleep holds this from its last look on.
@@ -125,7 +119,7 @@ pub fn disable_line(line: u32) {
 pub fn raise_line(line: u32) {
     if let Some(id) = ROUTES[line as usize].load(Relaxed).checked_sub(1) {
         // Release pairs with the acquire in `take`.
-        CORES[id as usize].lines.fetch_or(1 << line, Release);
+        core_of(id as usize).lines.fetch_or(1 << line, Release);
         raise(id as usize, LINES);
     }
 }

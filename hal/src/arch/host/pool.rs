@@ -3,7 +3,7 @@
 //! They take the numbers from 32 up and keep them: a machine
 //! ([`bring_up::start`](super::bring_up::start)) has those below, so neither
 //! ever waits for the other, however tests come together in one process.
-//! Threads that are lent a number (`threads`) have the highest that are free.
+//! Threads that are lent a number (`threads`) have those from 63 down to 48.
 
 use super::threads::{self, Seat};
 use crate::{

@@ -2,12 +2,11 @@
 //!
 //! A machine ([`bring_up::start`](super::bring_up::start)) takes the numbers
 //! from 0 up, the lot (`pool`) those from 32 up. Any other thread that asks for its core or context, as a test
-//! does when it takes a lock, is lent the highest number that is free, with a
+//! does when it takes a lock, is lent a number from 63 down to 48, with a
 //! context of its own and interrupts enabled, and gives it back when it ends.
-//! With all numbers taken (more than 64 threads at once) it counts as another
-//! core 0: guards and locks work, and it looks for kicks every millisecond, but
-//! what is kept per core is then shared by threads that run at once, and a lock that the real core 0 holds looks as if
-//! this thread held it.
+//! With those taken it gets a number from [`MAX_CORES`] up, of which there are as
+//! many as there are threads: locks and kicks work there as anywhere; but no set
+//! of cores holds such a number, and no table with a row for each core.
 
 use crate::{context::ContextBlock, cores::MAX_CORES, stack::Bounds};
 use core::{
@@ -15,7 +14,10 @@ use core::{
     ptr,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*},
 };
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The first number that is lent: those below are left to the lot.
+const FIRST_LENT: usize = 48;
 
 /// What belongs to a core.
 #[repr(align(128))]
@@ -66,14 +68,7 @@ impl Core {
     }
 }
 
-impl Core {
-    /// Whether its number leads to it; see above.
-    pub(super) fn is_numbered(&self) -> bool {
-        ptr::eq(self, &CORES[self.id])
-    }
-}
-
-pub(super) static CORES: [Core; MAX_CORES] = {
+static CORES: [Core; MAX_CORES] = {
     let mut cores = [const { Core::new(0) }; MAX_CORES];
     let mut id = 0;
     while id < MAX_CORES {
@@ -82,6 +77,40 @@ pub(super) static CORES: [Core; MAX_CORES] = {
     }
     cores
 };
+
+/// Cores with numbers from `MAX_CORES` up. They stay when their threads end: others may still kick them.
+struct More {
+    all: Vec<&'static Core>,
+    /// Those that no thread plays.
+    free: Vec<&'static Core>,
+}
+
+static MORE: Mutex<More> = Mutex::new(More {
+    all: Vec::new(),
+    free: Vec::new(),
+});
+
+fn more() -> MutexGuard<'static, More> {
+    MORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl More {
+    fn take(&mut self) -> &'static Core {
+        self.free.pop().unwrap_or_else(|| {
+            let core = Box::leak(Box::new(Core::new(MAX_CORES + self.all.len())));
+            self.all.push(core);
+            core
+        })
+    }
+}
+
+/// The core with this number.
+pub(super) fn core_of(id: usize) -> &'static Core {
+    match CORES.get(id) {
+        Some(core) => core,
+        None => more().all[id - MAX_CORES],
+    }
+}
 
 /// Numbers that are in use, one bit each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -104,8 +133,13 @@ pub(super) fn reserve(id: usize) -> bool {
 
 /// Gives a number back on which nobody sits any more.
 pub(super) fn release(id: usize) {
-    // Release pairs with the acquire in `take`.
-    TAKEN.fetch_and(!(1 << id), Release);
+    if id < MAX_CORES {
+        // Release pairs with the acquire in `take`.
+        TAKEN.fetch_and(!(1 << id), Release);
+    } else {
+        let core = core_of(id);
+        more().free.push(core);
+    }
 }
 
 thread_local! {
@@ -122,14 +156,13 @@ pub(super) fn core() -> &'static Core {
     if core.is_null() {
         return lend();
     }
-    // SAFETY: not null, so it is in `CORES` or was leaked by `lend`.
+    // SAFETY: not null, so it is in `CORES` or was leaked by `More::take`.
     unsafe { &*core }
 }
 
 /// A thread's right to play a core.
 pub(super) struct Seat {
-    /// None: one of those beyond the last number.
-    id: Option<usize>,
+    id: usize,
 }
 
 impl Seat {
@@ -141,32 +174,28 @@ impl Seat {
     /// Makes this thread play core `id`, which was reserved for it.
     pub(super) fn sit_down(id: usize) -> Self {
         CORE.set(&CORES[id]);
-        Self { id: Some(id) }
+        Self { id }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         CORE.set(ptr::null());
-        if let Some(id) = self.id {
-            release(id);
-        }
+        release(self.id);
     }
 }
 
 /// Lends a core to a thread of no machine.
 #[cold]
 fn lend() -> &'static Core {
-    let id = (0..MAX_CORES).rev().find(|&id| take(id));
-    let core = match id {
+    let core = match (FIRST_LENT..MAX_CORES).rev().find(|&id| take(id)) {
         Some(id) => &CORES[id],
-        // A second core 0, of this thread alone. It stays when the thread ends: others may hold its context.
-        None => Box::leak(Box::new(Core::new(0))),
+        None => more().take(),
     };
     reset(core, true);
     CORE.set(core);
     // Fails only in a thread that is about to end; then the number stays taken.
-    let _ = SEAT.try_with(|seat| seat.set(Some(Seat { id })));
+    let _ = SEAT.try_with(|seat| seat.set(Some(Seat { id: core.id })));
     core
 }
 
