@@ -11,7 +11,11 @@ use crate::{
     time::Duration,
 };
 use alloc::{string::String, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::{
+    ptr,
+    sync::atomic::{AtomicU64, Ordering::*},
+};
+use hal::preempt;
 
 /// What one core counts.
 pub(crate) struct Counters {
@@ -86,7 +90,8 @@ impl Counters {
 /// What one core has done so far.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct CoreStats {
-    /// Polls.
+    /// Polls. Exact for a core that sleeps, one that nobody serves, and the one that asks; another adds
+    /// them up only now and then, so that up to 60 are still to come.
     pub polls: u64,
     /// Tasks spawned here.
     pub spawned: u64,
@@ -271,6 +276,13 @@ impl TaskInfo {
 
 impl Shared {
     fn stats(&self) -> Stats {
+        let guard = preempt::guard();
+        if let Some(here) = Worker::here(&guard)
+            && ptr::eq(here.shared(), self)
+        {
+            here.publish_polls();
+        }
+        drop(guard);
         let cores: Vec<CoreStats> = self.cores().iter().map(CoreStats::of).collect();
         let outside = CoreStats::of(self.outsider());
         Stats {

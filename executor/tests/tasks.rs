@@ -1,7 +1,7 @@
 //! Tasks on a real runtime, on the host.
 
 use executor::{
-    Priority, Runtime,
+    Priority, Runtime, stats,
     task::{self, Builder, TaskError, spawn, yield_now},
     time::{Duration, Instant, sleep},
 };
@@ -388,4 +388,19 @@ fn local_tasks_end_with_the_thread_that_they_belong_to() {
         });
     }
     assert_eq!(runtime.stats().live, 0);
+}
+
+#[test]
+fn polls_are_counted_to_the_last() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    assert_eq!(runtime.stats().total.polls, 0);
+    runtime.block_on(async {
+        let first = stats::stats().total.polls;
+        for more in 0..200 {
+            assert_eq!(stats::stats().total.polls, first + more);
+            assert_eq!(runtime.stats().total.polls, first + more);
+            yield_now().await;
+        }
+    });
+    assert_eq!(runtime.stats().total.polls, 201, "once the loop is left");
 }

@@ -34,7 +34,8 @@ pub(super) struct Fairness {
     source: Cell<u32>,
 
     // Written by the owner, read by any:
-    /// Turns up to when the owner last said so: at each fair turn, and before it sleeps.
+    /// Turns up to when the owner last said so: at each fair turn, before it sleeps, when it leaves its
+    /// loop, and when it is asked on its own core.
     turns: AtomicU64,
     /// What `left` was then.
     from: Cell<i32>,

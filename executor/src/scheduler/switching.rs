@@ -66,6 +66,7 @@ impl Worker {
         // lives until this function returns.
         unsafe { context::switch(context.as_ref().block(), AfterSwitch::NOTHING) };
         drop(masked);
+        self.publish_polls();
         self.flush();
         self.leave_timers();
         let _masked = irq::mask();

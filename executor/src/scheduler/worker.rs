@@ -400,9 +400,14 @@ impl Worker {
         core::ptr::eq(self.shared.as_ptr(), home.wake_here)
     }
 
-    /// Polls so far.
+    /// Polls so far, as far as the owner has said.
     pub(crate) fn polls(&self) -> u64 {
         self.fairness.turns()
+    }
+
+    /// Says how many polls there were up to now. The owner, under a guard.
+    pub(crate) fn publish_polls(&self) {
+        self.fairness.publish();
     }
 
     /// Tasks in its queues that others could take.
