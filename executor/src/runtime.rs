@@ -29,6 +29,7 @@ use core::{
 use hal::{
     cores, irq,
     lot::{self, Run},
+    preempt, unwind,
 };
 
 /// What a runtime is made of; see [`Builder`].
@@ -282,8 +283,12 @@ fn serve(worker: usize) {
 
 /// Cores that run tasks.
 ///
-/// Dropping it cancels all its tasks and waits until they have ended; see
-/// [`shutdown`](Self::shutdown) for letting them finish.
+/// Dropping it cancels all its tasks and waits until they have ended, as
+/// [`shutdown_now`](Self::shutdown_now) does; see [`shutdown`](Self::shutdown) for letting them finish.
+///
+/// Within a task nobody can serve its first core: there it ends only if no task of
+/// it lives, and panics otherwise. If that task panics already, the runtime is
+/// given up without a word: its tasks and its other cores go on, for nobody.
 pub struct Runtime {
     shared: NonNull<Shared>,
     /// What its cores but the first do.
@@ -354,7 +359,7 @@ impl Runtime {
             return task::wait(future);
         }
         assert!(
-            cores::local().is_null() && !irq::in_handler(),
+            is_outside(),
             "`block_on` was called by a waker or in an interrupt, where nobody can wait"
         );
         if self.take_seat() {
@@ -463,16 +468,45 @@ impl Runtime {
     }
 
     /// Takes no more tasks from outside, waits until all have ended, and gives
-    /// the cores back.
+    /// the cores back. A task that never ends keeps it waiting for ever.
+    ///
+    /// # Panics
+    /// Within a task, if tasks of this runtime live. Its cores are then lost.
     pub fn shutdown(self) {
         self.end(Phase::Draining);
     }
 
     /// Cancels all tasks, waits until their finalizers have run, and gives the
-    /// cores back. The same as dropping the runtime.
+    /// cores back. The same as dropping the runtime. A task that never comes to
+    /// an await, or a finalizer that never ends, keeps it waiting for ever.
+    ///
+    /// # Panics
+    /// As [`shutdown`](Self::shutdown).
     pub fn shutdown_now(self) {}
 
-    fn end(&self, phase: Phase) {
+    /// False: it cannot end, and nobody may be told.
+    fn end(&self, phase: Phase) -> bool {
+        let shared = self.shared();
+        if is_outside() {
+            self.drain(phase);
+        } else if shared.serves_here() || irq::in_handler() || !shared.is_empty() {
+            // A second panic would end the program.
+            if unwind::is_panicking() {
+                return false;
+            }
+            panic!(
+                "a runtime was dropped or shut down within a task while its tasks live, where nobody can serve \
+                 its first core: wait for its tasks, or call `shutdown` or `shutdown_now` outside of any task"
+            );
+        } else {
+            shared.begin(phase);
+        }
+        self.stop_cores();
+        true
+    }
+
+    /// Waits until all tasks have ended.
+    fn drain(&self, phase: Phase) {
         let shared = self.shared();
         // On this core, as a task: so the first core is served meanwhile.
         self.block_on(async {
@@ -488,6 +522,13 @@ impl Runtime {
             })
             .await;
         });
+    }
+
+    /// No task is left: the cores but the first go back to the lot.
+    fn stop_cores(&self) {
+        let shared = self.shared();
+        // In a task too: the kick is for this core.
+        let guard = preempt::guard();
         shared.waiting.store(cores::this_core(), Relaxed);
         for worker in &shared.cores()[1..] {
             worker.post_mail(STOP);
@@ -501,6 +542,7 @@ impl Runtime {
             }
             irq::wait(&masked);
         }
+        drop(guard);
         // All have said that they return; so that they are back in the lot when this does.
         self.runs.iter().for_each(|run| run.wait());
     }
@@ -509,8 +551,8 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         let shared = self.shared();
-        if shared.phase() != Phase::Draining {
-            self.end(Phase::Cancelling);
+        if shared.phase() != Phase::Draining && !self.end(Phase::Cancelling) {
+            return;
         }
         #[cfg(feature = "embassy-time")]
         for worker in shared.cores() {
@@ -518,6 +560,11 @@ impl Drop for Runtime {
         }
         Shared::free(self.shared);
     }
+}
+
+/// Whether this is no task, nor anything else that runs on a core of some runtime, nor an interrupt.
+fn is_outside() -> bool {
+    task::try_current().is_none() && cores::local().is_null() && !irq::in_handler()
 }
 
 /// A thread that waits outside, and is told when the seat is left.

@@ -428,3 +428,63 @@ fn wakes_cancels_and_ends_race_without_harm() {
     drop(runtime);
     assert_eq!(dropped.load(Relaxed), 3000);
 }
+
+#[test]
+fn a_runtime_without_tasks_may_end_within_a_task_of_another() {
+    let outer = runtime(2);
+    for _ in 0..50 {
+        let task = outer.spawn(async {
+            for end in [drop, Runtime::shutdown, Runtime::shutdown_now] {
+                let inner = runtime(3);
+                inner.spawn(yield_now()).await.unwrap();
+                end(inner);
+            }
+        });
+        outer.block_on(task).unwrap();
+    }
+    // Its cores are back.
+    drop(runtime(3));
+}
+
+#[test]
+fn a_runtime_that_cannot_end_within_a_task_says_so() {
+    let outer = runtime(1);
+    for end in [drop, Runtime::shutdown, Runtime::shutdown_now] {
+        let task = outer.spawn(async move {
+            let inner = runtime(2);
+            inner.spawn(pending::<()>()).detach();
+            end(inner);
+        });
+        let error = outer.block_on(task).unwrap_err().to_string();
+        assert!(
+            error.contains("within a task while its tasks live"),
+            "{error}"
+        );
+    }
+    let own = Arc::new(runtime(2));
+    let kept = own.clone();
+    let task = own.spawn(async move {
+        while Arc::strong_count(&kept) > 1 {
+            yield_now().await;
+        }
+        drop(kept);
+    });
+    drop(own);
+    let error = outer.block_on(task).unwrap_err().to_string();
+    assert!(
+        error.contains("within a task while its tasks live"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_panic_may_drop_a_runtime_within_a_task() {
+    let outer = runtime(1);
+    let task: TaskHandle<()> = outer.spawn(async {
+        let inner = runtime(2);
+        inner.spawn(pending::<()>()).detach();
+        panic!("as it was told to");
+    });
+    let error = outer.block_on(task).unwrap_err();
+    assert!(error.to_string().contains("as it was told to"), "{error}");
+}

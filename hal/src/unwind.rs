@@ -24,6 +24,11 @@ pub fn resume(payload: Payload) -> ! {
     arch::resume(payload.0)
 }
 
+/// Whether this thread is unwinding: a panic now would end the program.
+pub fn is_panicking() -> bool {
+    arch::is_panicking()
+}
+
 impl Payload {
     /// What `panic!` was told, unless something else was thrown.
     pub fn message(&self) -> Option<&str> {

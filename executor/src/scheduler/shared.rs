@@ -6,6 +6,7 @@ use super::{
     idle::Idle,
     mail::DRAIN,
     policy::Policy,
+    registry::Cursor,
     worker::{How, LEVELS, Worker},
 };
 use crate::{
@@ -19,7 +20,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
     task::Waker,
 };
-use hal::{cores, sync::Lock};
+use hal::{cores, preempt, sync::Lock};
 
 /// How far a runtime has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
@@ -250,6 +251,25 @@ impl Shared {
     /// How many tasks live.
     pub(crate) fn live(&self) -> u64 {
         counter::live(self.ended(), self.begun())
+    }
+
+    /// Whether no task lives. Waits for one that has ended and is not counted yet, as whoever joined it
+    /// may be faster. Not on a core of its own; nobody spawns from outside.
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_task = |part: &Worker| part.registry.next(&mut Cursor::default()).is_some();
+        while self.live() != 0 {
+            if self.parts().iter().any(has_task) {
+                return false;
+            }
+            hal::pause();
+        }
+        true
+    }
+
+    /// Whether this core serves it now.
+    pub(crate) fn serves_here(&self) -> bool {
+        let guard = preempt::guard();
+        Worker::here(&guard).is_some_and(|worker| core::ptr::eq(worker.shared(), self))
     }
 
     fn ended(&self) -> impl Iterator<Item = &Counter> {

@@ -28,7 +28,7 @@ pub use interrupts::{
 pub use pool::{FREE_AT_START, add_core, usable};
 pub use switch::{Frame, switch, touch_below};
 pub use threads::Core;
-pub use unwind::{Payload, catch, message, resume};
+pub use unwind::{Payload, catch, is_panicking, message, resume};
 
 use crate::{clock, context::ContextBlock};
 use core::{arch::asm, ptr::NonNull, sync::atomic::Ordering::Relaxed};

@@ -23,3 +23,8 @@ pub fn message(payload: &Payload) -> Option<&str> {
     let literal = payload.downcast_ref::<&'static str>().copied();
     literal.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
+
+/// Whether this thread is unwinding.
+pub fn is_panicking() -> bool {
+    std::thread::panicking()
+}
