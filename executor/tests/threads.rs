@@ -212,7 +212,9 @@ fn ten_thousand_threads_live_at_once() {
 fn a_panicking_thread_is_an_error_for_who_joins_it() {
     runtime(1).block_on(async {
         let thread = thread::spawn(|| panic!("on purpose"));
-        let error = thread.join().map(|()| ()).unwrap_err();
-        assert!(matches!(error, TaskError::Panicked(panic) if panic.message() == "on purpose"));
+        let joined: Result<(), _> = thread.join();
+        assert!(
+            matches!(joined, Err(TaskError::Panicked(panic)) if panic.message() == "on purpose")
+        );
     });
 }
