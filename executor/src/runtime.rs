@@ -35,7 +35,7 @@ use hal::{
 /// What a runtime is made of; see [`Builder`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Cores, the one that calls `block_on` included. None: all there are.
+    /// Cores, the one that calls `block_on` included. None: as many as are usual; see [`Builder::workers`].
     pub workers: Option<usize>,
     /// Whether a core without work takes some from others.
     pub stealing: bool,
@@ -141,13 +141,18 @@ impl fmt::Display for BuildError {
 impl core::error::Error for BuildError {}
 
 impl Builder {
-    /// As many cores as are free, stealing, queues of 256.
+    /// The usual cores, stealing, queues of 256.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// How many cores, the one that calls `block_on` included. One: everything
-    /// runs within `block_on`.
+    /// runs within `block_on`, and nothing while nobody calls it.
+    ///
+    /// If this is not called, all that are free; on the host, where cores are
+    /// threads, no more than the process may run at once
+    /// (`std::thread::available_parallelism`). More can be asked for there; but all runtimes of
+    /// the process share up to 32 threads, those that call `block_on` not counted.
     pub fn workers(mut self, workers: usize) -> Self {
         self.config.workers = Some(workers);
         self
@@ -237,7 +242,7 @@ impl Builder {
         }
         // Another policy has no queues that could be stolen from.
         config.stealing &= policy.is_none();
-        let wanted = config.workers.map_or(usize::MAX, |workers| workers - 1);
+        let wanted = config.workers.unwrap_or_else(lot::usual) - 1;
         let others = lot::claim(wanted);
         if config.workers.is_some() && others.len() < wanted {
             lot::give_back(others);
@@ -301,7 +306,8 @@ unsafe impl Send for Runtime {}
 unsafe impl Sync for Runtime {}
 
 impl Runtime {
-    /// A runtime on all free cores.
+    /// A runtime on the usual cores: all that are free, on the host no more than run at once;
+    /// see [`Builder::workers`].
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }

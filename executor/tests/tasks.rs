@@ -404,3 +404,9 @@ fn polls_are_counted_to_the_last() {
     });
     assert_eq!(runtime.stats().total.polls, 201, "once the loop is left");
 }
+
+#[test]
+fn a_runtime_has_as_many_cores_as_run_at_once_unless_told() {
+    let usual = std::thread::available_parallelism().unwrap().get();
+    assert!((1..=usual).contains(&Runtime::new().unwrap().cores()));
+}

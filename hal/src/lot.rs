@@ -11,7 +11,7 @@
 //! core is not in the lot, unless it calls [`wait`] in the end.
 //!
 //! On the host, [`claim`] makes threads to play cores, as many as it lacks;
-//! they stay and are claimed again. They belong to no machine (they are not
+//! they stay and are claimed again. There is one lot for the process, of up to 32. They belong to no machine (they are not
 //! [`cores::online`], nobody waits for them to flush), but are cores in all
 //! else: kicks, timers, contexts, a number that no other thread has.
 
@@ -74,6 +74,12 @@ pub fn claim(most: usize) -> CoreSet {
     });
     let added = core::iter::from_fn(arch::add_core).take(most - claimed.len());
     CoreSet(claimed.0 | added.collect::<CoreSet>().0)
+}
+
+/// How many cores somebody takes who has no reason for another number, its own
+/// included: all of the machine; on the host, where threads play them, as many as the process may run at once.
+pub fn usual() -> usize {
+    arch::usual()
 }
 
 /// Puts claimed cores back that were not run.

@@ -8,7 +8,7 @@
 //! | contexts | `Frame`, `switch`, `touch_below` |
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |
 //! | stacks | `stack::{DEFAULT_SIZE, reserve, release, memory, collect, lacks, refill, ready}` |
-//! | the lot | `FREE_AT_START`, `usable`, `add_core` |
+//! | the lot | `FREE_AT_START`, `usable`, `usual`, `add_core` |
 //! | panics | `Payload`, `catch`, `resume`, `message`, `is_panicking` |
 //! | coming up | `bring_up`: what boot calls, in the order of the boot |
 

@@ -16,6 +16,11 @@ pub fn usable() -> CoreSet {
     cores::online()
 }
 
+/// All that are up.
+pub fn usual() -> usize {
+    cores::online().len()
+}
+
 /// There are as many cores as there are.
 pub fn add_core() -> Option<usize> {
     None

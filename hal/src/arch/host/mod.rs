@@ -25,7 +25,7 @@ pub use interrupts::{
     disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
-pub use pool::{FREE_AT_START, add_core, usable};
+pub use pool::{FREE_AT_START, add_core, usable, usual};
 pub use switch::{Frame, switch, touch_below};
 pub use threads::Core;
 pub use unwind::{Payload, catch, is_panicking, message, resume};

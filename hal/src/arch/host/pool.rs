@@ -10,7 +10,7 @@ use crate::{
     cores::{CoreSet, MAX_CORES},
     lot, unwind,
 };
-use core::convert::Infallible;
+use core::{convert::Infallible, num::NonZero};
 use std::{io::Write, process, thread};
 
 /// The lot's first number: machines stay below.
@@ -22,6 +22,11 @@ pub const FREE_AT_START: CoreSet = CoreSet::EMPTY;
 /// Whoever is in the lot waits there.
 pub fn usable() -> CoreSet {
     CoreSet(u64::MAX)
+}
+
+/// As many as the OS runs at once for this process.
+pub fn usual() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Makes a thread that plays another core of the lot. None: there is no number
