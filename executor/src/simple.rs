@@ -2,6 +2,10 @@
 //!
 //! For an image that does one thing, and for boot code. An interrupt handler
 //! wakes what waits here as it wakes a task.
+//!
+//! There is no runtime, so that `spawn` panics here, and so do the futures of
+//! `time`: who waits for time, arms the core's timer and is woken by its interrupt,
+//! as the image `blink` does.
 
 use core::{
     future::Future,
@@ -30,7 +34,8 @@ fn wakes_of(core: usize) -> &'static AtomicUsize {
 /// Runs a future to its end on this core, which sleeps while the future waits.
 /// It needs no runtime, allocates nothing and runs nothing else.
 ///
-/// Within a task of a runtime it would hold the core; await there instead.
+/// Within a task of a runtime it would hold the core; await there instead. What the
+/// future spawns or sleeps for panics: see [the module](self).
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     let core = cores::this_core();
     let wakes = wakes_of(core);

@@ -1,4 +1,4 @@
-//! What tasks wait on.
+//! What tasks wait on. As yet only one thing; channels and locks are to come.
 //!
 //! | | |
 //! |---|---|

@@ -68,6 +68,9 @@ impl<T> TaskHandle<T> {
     /// finalizers run, and whoever awaits it gets [`TaskError::Cancelled`]. A
     /// task that never ran does not run. False: it has ended already, or it is
     /// what a `block_on` runs, which always comes to its end.
+    ///
+    /// While its finalizers run it has not ended, so that it is true; but they go
+    /// on, and the outcome stays what it was.
     pub fn cancel(&self) -> bool {
         cancel(self.header())
     }

@@ -67,6 +67,9 @@ impl Interval {
     /// Waits for the next tick; the moment it was due, which may be past.
     ///
     /// The future may be dropped: the tick is then still to come.
+    ///
+    /// # Panics
+    /// Where no runtime runs, as [`sleep`](super::sleep) does.
     pub async fn tick(&mut self) -> Instant {
         sleep_until(self.next).await;
         let tick = self.next;

@@ -5,6 +5,9 @@
 //! - [`timeout`], [`timeout_at`]: give up on a future.
 //! - [`interval`], [`interval_at`]: tick.
 //!
+//! All of them wait by the timers of a [`Runtime`](crate::Runtime), and panic where none runs; only
+//! [`Instant`] needs none.
+//!
 //! Beneath: `wheel` is a timing wheel and knows no clock, `timers` is what each
 //! core has of it, `driver` is all that the module knows of the scheduler.
 //!

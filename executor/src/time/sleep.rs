@@ -18,11 +18,18 @@ use core::{
 ///
 /// The time counts from this call, not from the first poll: by the clock of the
 /// executor that this runs on, or the machine's where none runs.
+///
+/// # Panics
+/// When it is polled where no [`Runtime`](crate::Runtime) runs, as within
+/// [`block_on_simple`](crate::block_on_simple): no timer would wake it.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().saturating_add(duration))
 }
 
 /// Waits until a moment. If it is past, the sleep is over when first polled.
+///
+/// # Panics
+/// As [`sleep`].
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         deadline,
@@ -83,7 +90,7 @@ impl Sleep {
     /// Registers the timer with the core that this runs on.
     fn start(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let here = Here::current().expect(
-            "sleep needs a running executor: it was polled where none runs, so no timer would wake it",
+            "a sleep was polled where no runtime runs, so that no timer would wake it: await it in a task or within `Runtime::block_on`",
         );
         let deadline = self.deadline.as_nanos();
         if here.now() >= deadline {
