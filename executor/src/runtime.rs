@@ -328,6 +328,10 @@ impl Runtime {
     }
 
     /// Starts a task; see [`task::spawn`].
+    ///
+    /// # Panics
+    /// When there is no memory.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> TaskHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -337,6 +341,10 @@ impl Runtime {
     }
 
     /// Starts a task with a name, a priority, a core.
+    ///
+    /// # Panics
+    /// When there is no memory, and if the runtime has no such core.
+    #[track_caller]
     pub fn spawn_with<F>(&self, builder: TaskBuilder, future: F) -> TaskHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -356,10 +364,19 @@ impl Runtime {
     /// tasks of the first core that are left when the future has ended are
     /// cancelled before this returns: they belong to this thread.
     ///
+    /// While another thread serves the first core, this one only visits: it polls
+    /// the future by itself, which may `spawn` and sleep, but is no task. There
+    /// [`spawn_local`](task::spawn_local), [`on_exit`](task::on_exit) and [`task::id`] panic. Which of the
+    /// two it is, is a matter of who comes first: with several threads, let the future do without these.
+    ///
+    /// Tasks that are bound to core 0, and all tasks of a runtime of one core,
+    /// run only while some thread is in `block_on`.
+    ///
     /// Within a task it is [`wait`](task::wait).
     ///
     /// # Panics
     /// If the future panics, and where nobody may wait.
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         if task::try_current().is_some() {
             return task::wait(future);
@@ -628,6 +645,7 @@ fn stop_waker(worker: &Worker) -> Waker {
 }
 
 /// Calls `with` for the runtime that this runs in.
+#[track_caller]
 pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {
     let shared = {
         let guard = hal::preempt::guard();

@@ -332,6 +332,7 @@ impl Runtime {
 ///
 /// # Panics
 /// Where none runs.
+#[track_caller]
 pub fn stats() -> Stats {
     crate::runtime::with_current(Shared::stats)
 }
@@ -340,6 +341,7 @@ pub fn stats() -> Stats {
 ///
 /// # Panics
 /// Where none runs.
+#[track_caller]
 pub fn tasks() -> Vec<TaskInfo> {
     crate::runtime::with_current(Shared::tasks)
 }
@@ -348,6 +350,7 @@ pub fn tasks() -> Vec<TaskInfo> {
 ///
 /// # Panics
 /// Where none runs.
+#[track_caller]
 pub fn find(id: TaskId) -> Option<Task> {
     crate::runtime::with_current(|shared| shared.find(id))
 }

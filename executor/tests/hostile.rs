@@ -352,6 +352,33 @@ fn a_wake_is_not_lost_to_a_future_within() {
 }
 
 #[test]
+fn spawn_local_says_so_where_another_thread_serves() {
+    in_time(|| {
+        let runtime = &runtime(1);
+        let (is_served, is_over) = (&AtomicBool::new(false), &AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    is_served.store(true, Relaxed);
+                    while !is_over.load(Relaxed) {
+                        yield_now().await;
+                    }
+                });
+            });
+            while !is_served.load(Relaxed) {
+                thread::yield_now();
+            }
+            let visit =
+                scope.spawn(|| runtime.block_on(async { drop(task::spawn_local(async {})) }));
+            let panic = visit.join().unwrap_err();
+            is_over.store(true, Relaxed);
+            let message = panic.downcast_ref::<&str>().unwrap();
+            assert!(message.contains("while another thread serves"), "{message}");
+        });
+    });
+}
+
+#[test]
 fn two_hundred_threads_may_use_runtimes_at_once() {
     const THREADS: usize = 200;
     /// Ready once another thread has woken it.

@@ -3,7 +3,7 @@
 use executor::{
     Priority, Runtime, stats,
     task::{self, Builder, TaskError, spawn, yield_now},
-    time::{Duration, Instant, sleep},
+    time::{Duration, Instant, sleep, timeout},
 };
 use std::{
     cell::Cell,
@@ -409,4 +409,51 @@ fn polls_are_counted_to_the_last() {
 fn a_runtime_has_as_many_cores_as_run_at_once_unless_told() {
     let usual = std::thread::available_parallelism().unwrap().get();
     assert!((1..=usual).contains(&Runtime::new().unwrap().cores()));
+}
+
+#[test]
+fn errors_show_what_they_are() {
+    runtime(1).block_on(async {
+        let panicked = spawn(async { panic!("on purpose") }).await;
+        let error: Result<(), TaskError> = panicked;
+        assert_eq!(
+            format!("{:?}", error.unwrap_err()),
+            r#"Panicked(Panic("on purpose"))"#
+        );
+        let elapsed = timeout(Duration::ZERO, pending::<()>()).await;
+        assert_eq!(format!("{elapsed:?}"), "Err(Elapsed)");
+    });
+}
+
+#[test]
+fn a_panic_names_the_caller_who_is_not_in_a_task() {
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let seen = places.clone();
+    let before = std::panic::take_hook();
+    let me = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().id() == me {
+            let place = panic.location().unwrap();
+            seen.lock()
+                .unwrap()
+                .push((String::from(place.file()), place.line()));
+        } else {
+            before(panic);
+        }
+    }));
+    let calls: [fn(); 6] = [
+        || drop(spawn(async {})),
+        || drop(task::try_spawn(async {})),
+        || drop(task::spawn_local(async {})),
+        || task::on_exit(async {}),
+        || drop(task::current()),
+        || drop(stats::stats()),
+    ];
+    let first = line!() - 7;
+    for call in calls {
+        assert!(catch_unwind(call).is_err());
+    }
+    let _ = std::panic::take_hook();
+    let lines = (first..first + 6).map(|line| (String::from(file!()), line));
+    assert_eq!(*places.lock().unwrap(), lines.collect::<Vec<_>>());
 }

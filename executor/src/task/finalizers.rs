@@ -1,7 +1,7 @@
 //! What a task does on its way out, whichever way that is.
 //!
 //! A destructor runs on every exit, too, but it cannot await. A finalizer is a
-//! future: once the task's own future is gone, done or cancelled, its finalizers
+//! future: once the task's own future is gone, done, cancelled or panicked, its finalizers
 //! are polled in its place, the last registered first, each to its end. A
 //! cancellation does not touch them, and whoever joins the task waits for them.
 //!
@@ -21,8 +21,8 @@ use hal::unwind;
 /// What is left to do. `Send`, or of a local task.
 pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Makes the current task run `last` when it ends, whether it is done or
-/// cancelled. Finalizers run in reverse order, cannot be cancelled, and are
+/// Makes the current task run `last` when it ends, whether it is done, cancelled,
+/// or has panicked. Finalizers run in reverse order, cannot be cancelled, and are
 /// waited for by whoever joins the task.
 ///
 /// ```
@@ -34,6 +34,7 @@ pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()>>>;
 ///
 /// # Panics
 /// Outside a task.
+#[track_caller]
 pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
     let task =
         Task::try_current().expect("`on_exit` is for tasks: nothing else has an end to wait for");
@@ -46,6 +47,7 @@ pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
 ///
 /// # Panics
 /// Outside a local task.
+#[track_caller]
 pub fn on_exit_local(last: impl Future<Output = ()> + 'static) {
     let is_local = waker::current_header().is_some_and(|task| task.state.now().is_local());
     assert!(

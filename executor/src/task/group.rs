@@ -170,6 +170,7 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
     ///
     /// # Panics
     /// As [`task::spawn`](super::spawn).
+    #[track_caller]
     pub fn spawn(&self, future: impl Future<Output = Result<T, E>> + Send + 'static) -> Task {
         self.spawn_with(Builder::new(), future)
     }
@@ -178,6 +179,7 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
     ///
     /// # Panics
     /// As [`task::spawn_with`](super::spawn_with).
+    #[track_caller]
     pub fn spawn_with(
         &self,
         builder: Builder,
@@ -191,6 +193,7 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
     ///
     /// # Panics
     /// As [`task::spawn_with`](super::spawn_with).
+    #[track_caller]
     pub fn spawn_background(
         &self,
         builder: Builder,
@@ -199,6 +202,7 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
         self.start(builder, future, |result| result.map(|()| None))
     }
 
+    #[track_caller]
     fn start<F: Future + Send + 'static>(
         &self,
         builder: Builder,

@@ -111,7 +111,6 @@ impl fmt::Display for TaskError {
 impl core::error::Error for TaskError {}
 
 /// What a task panicked with.
-#[derive(Debug)]
 pub struct Panic(unwind::Payload);
 
 impl Panic {
@@ -123,6 +122,12 @@ impl Panic {
     /// Goes on panicking, here.
     pub fn resume(self) -> ! {
         unwind::resume(self.0)
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
     }
 }
 
@@ -292,6 +297,7 @@ impl Header {
 ///
 /// # Panics
 /// Outside a task.
+#[track_caller]
 pub fn current() -> Task {
     Task::try_current().expect("no task runs here")
 }
@@ -305,6 +311,7 @@ pub fn try_current() -> Option<Task> {
 ///
 /// # Panics
 /// Outside a task.
+#[track_caller]
 pub fn id() -> TaskId {
     waker::current_header().expect("no task runs here").id()
 }

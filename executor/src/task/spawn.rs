@@ -60,7 +60,8 @@ impl Builder {
         self
     }
 
-    /// Binds it to a core of the runtime, numbered from 0.
+    /// Binds it to a core of the runtime, numbered from 0. On core 0 it runs only
+    /// while some thread is in [`Runtime::block_on`](crate::Runtime::block_on).
     pub fn core(mut self, core: usize) -> Self {
         self.core = Some(core);
         self
@@ -73,6 +74,10 @@ impl Builder {
     }
 
     /// Spawns it; see [`spawn`].
+    ///
+    /// # Panics
+    /// As [`spawn_with`].
+    #[track_caller]
     pub fn spawn<F>(self, future: F) -> TaskHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -84,7 +89,8 @@ impl Builder {
     /// Spawns a future that is not `Send` on [`core`](Self::core); see [`spawn_local_on`].
     ///
     /// # Panics
-    /// If no core was chosen.
+    /// If no core was chosen, and as [`spawn_local_on`].
+    #[track_caller]
     pub fn spawn_local<F>(
         self,
         factory: impl FnOnce() -> F + Send + 'static,
@@ -153,6 +159,7 @@ pub(crate) struct Guarded<'a> {
 
 impl<'a> Origin<'a> {
     /// Where this runs.
+    #[track_caller]
     fn current() -> Self {
         let guard = preempt::guard();
         if let Some(worker) = Worker::here(&guard) {
@@ -168,7 +175,7 @@ impl<'a> Origin<'a> {
         match waker::visited() {
             Some(shared) => Self::Outside(shared),
             None => panic!(
-                "`spawn` was called where no runtime runs: use `Runtime::spawn`, or call it within `Runtime::block_on`"
+                "a task was spawned where no runtime runs: use `Runtime::spawn`, or do it in a task or within `Runtime::block_on`"
             ),
         }
     }
@@ -201,8 +208,10 @@ pub(crate) struct Start {
 /// handle is for waiting for it, cancelling it, and for its output.
 ///
 /// # Panics
-/// Where no runtime runs, and when there is no memory; [`try_spawn`] says so instead.
+/// Where no runtime runs; use [`Runtime::spawn`](crate::Runtime::spawn) there. And when there is no memory;
+/// [`try_spawn`] returns that instead.
 #[inline]
+#[track_caller]
 pub fn spawn<F>(future: F) -> TaskHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -212,7 +221,11 @@ where
 }
 
 /// As [`spawn`], but says so when there is no memory.
+///
+/// # Panics
+/// Where no runtime runs, as [`spawn`] does.
 #[inline]
+#[track_caller]
 pub fn try_spawn<F>(future: F) -> Result<TaskHandle<F::Output>, SpawnError>
 where
     F: Future + Send + 'static,
@@ -251,6 +264,7 @@ where
 ///
 /// # Panics
 /// As [`spawn`], and if the runtime has no such core.
+#[track_caller]
 pub fn spawn_with<F>(builder: Builder, future: F) -> TaskHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -273,13 +287,20 @@ where
 /// middle of using such a thing; use [`spawn_local_on`] there.
 ///
 /// # Panics
-/// Outside a local task.
+/// Outside a local task. In a `block_on` while another thread serves the first core, too; see
+/// [`Runtime::block_on`](crate::Runtime::block_on).
+#[track_caller]
 pub fn spawn_local<F>(future: F) -> TaskHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     let is_local = waker::current_header().is_some_and(|task| task.state.now().is_local());
+    assert!(
+        waker::visited().is_none(),
+        "`spawn_local` was called in a `block_on` while another thread serves the runtime's first core: \
+         what runs here is no local task then; use `spawn_local_on`"
+    );
     assert!(
         is_local,
         "`spawn_local` is for local tasks: use `spawn_local_on`, which makes the future on its core"
@@ -303,6 +324,7 @@ where
 ///
 /// # Panics
 /// As [`spawn`], and if the runtime has no such core.
+#[track_caller]
 pub fn spawn_local_on<F>(
     core: usize,
     factory: impl FnOnce() -> F + Send + 'static,
@@ -315,6 +337,7 @@ where
 }
 
 /// Starts a task that does not await.
+#[track_caller]
 pub(crate) fn start_thread<F>(
     builder: Builder,
     stack_size: Option<usize>,
@@ -335,6 +358,7 @@ where
 }
 
 /// Starts a task that has a parent, whoever spawns it.
+#[track_caller]
 pub(super) fn spawn_child<F>(
     builder: Builder,
     parent: Option<TaskId>,
@@ -355,8 +379,12 @@ where
     expect(unsafe { start(Origin::current(), how, future) })
 }
 
+#[track_caller]
 pub(crate) fn expect<T>(spawned: Result<T, SpawnError>) -> T {
-    spawned.unwrap_or_else(|error| panic!("{error}"))
+    match spawned {
+        Ok(task) => task,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// A task for which there was no slot.
@@ -378,6 +406,7 @@ unsafe fn discard(task: NonNull<Header>) -> SpawnError {
 /// # Safety
 /// The future and its output are `Send`, or `how.local` is set and the future
 /// may begin on that core; they are `'static`, or outlived by the task.
+#[track_caller]
 pub(crate) unsafe fn start<F: Future>(
     origin: Origin<'_>,
     how: Start,
@@ -394,6 +423,7 @@ pub(crate) unsafe fn start<F: Future>(
 /// # Safety
 /// As for [`start`].
 #[inline(never)]
+#[track_caller]
 unsafe fn start_task<F: Future>(
     origin: Origin<'_>,
     how: Start,

@@ -19,6 +19,9 @@ use core::{
 /// duration beyond the end of the clock is no limit. What is given up is
 /// dropped together with the [`Timeout`].
 ///
+/// # Panics
+/// When the future is not ready, as [`sleep`] does where no runtime runs.
+///
 /// ```no_run
 /// use executor::time::{Duration, Elapsed, timeout};
 ///
@@ -71,8 +74,14 @@ impl<F: Future> Future for Timeout<F> {
 }
 
 /// The time was over before the future was ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed(());
+
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Elapsed")
+    }
+}
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
