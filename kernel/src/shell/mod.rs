@@ -65,7 +65,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "spawn",
-        help: "spawn <n>: so many tasks that yield and sleep; where they ended, and when",
+        help: "spawn <n>: so many tasks that yield and sleep, and where they ended; spawn <n> <seconds>: for `tasks` and `top`",
         takes_argument: true,
         run: Run::Async(|_, argument| Box::pin(tasks::spawn(argument))),
     },
@@ -128,6 +128,9 @@ pub async fn execute(machine: &Machine, line: &str) {
             Run::Now(run) => run(machine, argument),
             Run::Async(run) => run(machine, argument).await,
         },
+        None if matches!(name, "exit" | "quit" | "halt" | "shutdown") => {
+            println!("`{name}` is no command: `poweroff` switches the machine off");
+        }
         None => println!("`{name}` is no command: type `help` for those there are"),
     }
 }

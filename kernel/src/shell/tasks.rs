@@ -105,21 +105,32 @@ pub(super) fn stats() {
         row(&format!("{index}"), core, stats.age);
     }
     row("all", &stats.total, stats.age * stats.cores.len() as u32);
+    let by_cores: u64 = stats.cores.iter().map(|core| core.spawned).sum();
     println!(
-        "  live tasks: {}, waiting for any core: {}; counted for {}",
+        "  spawned from outside: {}; live tasks: {}, waiting for any core: {}; counted for {}",
+        stats.total.spawned - by_cores,
         stats.live,
         stats.injected,
         span(stats.age)
     );
 }
 
-/// Spawns tasks, waits for them, and tells where they ended.
+/// Spawns tasks: either waits for them and tells where they ended, or lets them live for a while.
 pub(super) async fn spawn(argument: &str) {
-    let count = argument.parse().ok();
-    let Some(count) = count.filter(|count| (1..=MOST_TASKS).contains(count)) else {
-        println!("  spawn <n>: how many tasks, from 1 to {MOST_TASKS}");
-        return;
-    };
+    let (count, seconds) = argument.split_once(' ').unwrap_or((argument, "0"));
+    let (count, seconds) = (count.parse().ok(), seconds.trim().parse::<u32>().ok());
+    let count = count.filter(|count| (1..=MOST_TASKS).contains(count));
+    match (count, seconds) {
+        (Some(count), Some(0)) => spawn_and_wait(count).await,
+        (Some(count), Some(seconds)) => spawn_for_a_while(count, seconds),
+        _ => {
+            println!("  spawn <n>: how many tasks, from 1 to {MOST_TASKS}");
+            println!("  spawn <n> <seconds>: and for how long they live");
+        }
+    }
+}
+
+async fn spawn_and_wait(count: usize) {
     let (before, begin) = (stats::stats().total, Instant::now());
     let spawn = |number| Builder::new().name("demo").spawn(demo(number));
     let tasks: Vec<_> = (0..count).map(spawn).collect();
@@ -132,11 +143,34 @@ pub(super) async fn spawn(argument: &str) {
         println!("  core {core}: {} tasks ended here", ended[core]);
     }
     println!(
-        "  {count} tasks in {} us; {} were stolen, in {} steals",
+        "  {count} tasks in {} us; {} were stolen, in {} steals; {} found a queue full and went to all",
         elapsed.as_micros(),
         after.stolen - before.stolen,
-        after.steals - before.steals
+        after.steals - before.steals,
+        after.overflows - before.overflows
     );
+}
+
+fn spawn_for_a_while(count: usize, seconds: u32) {
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    // Together they are polled no more than 10,000 times a second.
+    let period = Duration::from_micros(100) * count as u32;
+    let period = period.max(Duration::from_millis(10));
+    for number in 0..count {
+        let task = Builder::new().name("demo");
+        task.spawn(live(number, period, end)).detach();
+    }
+    println!("  {count} tasks `demo` live for {seconds} s: look with `tasks` and `top`");
+}
+
+/// Works and sleeps by turns; some work more than others.
+async fn live(number: usize, period: Duration, end: Instant) {
+    while Instant::now() < end {
+        for _ in 0..number % 8 * 100 {
+            hal::pause();
+        }
+        sleep(period).await;
+    }
 }
 
 /// Yields, works and sleeps a little; the core that it ended on.
