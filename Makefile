@@ -118,11 +118,11 @@ check: ## formatting and clippy, for the host and both instruction sets
 
 doc: ## the documentation of every crate, under target/
 	tools/setup image
-	$(host) RUSTDOCFLAGS='-D warnings' cargo doc -q --workspace --exclude spindle-kernel --no-deps
+	$(host) RUSTDOCFLAGS='-D warnings' cargo doc -q --workspace --exclude spindle-kernel --no-deps --features spindle-executor/embassy-time,spindle-executor/trace
 	for arch in x86_64 aarch64; do \
 		RUSTDOCFLAGS='-D warnings' tools/image-cargo doc --arch $$arch --profile image --no-deps -p spindle-kernel -p spindle-hal -p spindle-boot -p spindle-drivers || exit; \
 	done
-	echo "doc: target/doc/ (host), target/image/*/doc/ (images)"
+	echo "doc: begin with target/doc/executor/index.html; the other crates are beside it, those of the images in target/image/*/doc/"
 
 clean: ## remove all that was built
 	rm -rf target

@@ -2,7 +2,7 @@
 //!
 //! The first core of a runtime is whichever thread calls
 //! [`block_on`](Runtime::block_on), while it does; the others come from
-//! [`hal::lot`] (on the image the cores that have nothing to do, on the host
+//! `hal::lot` (on the image the cores that have nothing to do, on the host
 //! new threads) and go back there when the runtime is shut down.
 
 use crate::{

@@ -95,7 +95,7 @@ mod ring {
     pub struct Event {
         /// The how manieth event of its core it is.
         pub number: u64,
-        /// When, as [`hal::clock::now`] counts.
+        /// When, as `hal::clock::now` counts.
         pub time: u64,
         /// What.
         pub kind: Kind,
