@@ -3,6 +3,30 @@
 //! A portable scheduler: it knows hal's names only, and so runs on the image,
 //! where cores are cores, and on the host, where they are threads.
 //!
+//! ```
+//! use executor::{Runtime, spawn, time::{Duration, sleep}};
+//!
+//! let runtime = Runtime::builder().workers(2).build()?;
+//! let sum: u32 = runtime.block_on(async {
+//!     let squares = [1, 2, 3].map(|number| {
+//!         spawn(async move {
+//!             sleep(Duration::from_millis(1)).await;
+//!             number * number
+//!         })
+//!     });
+//!     let mut sum = 0;
+//!     for square in squares {
+//!         sum += square.await.expect("nobody cancels it");
+//!     }
+//!     sum
+//! });
+//! assert_eq!(sum, 14);
+//! # Ok::<(), executor::BuildError>(())
+//! ```
+//!
+//! The package is `spindle-executor`, the library `executor`. `examples/edf.rs` has a scheduling
+//! policy of one's own.
+//!
 //! | | |
 //! |---|---|
 //! | [`runtime`] | which cores, how it begins and ends |
@@ -16,7 +40,8 @@
 //! | [`sync`] | what tasks wait on |
 //! | [`simple`] | futures without any of that |
 //!
-//! Without feature `alloc` there are only the last two, which need no memory but their own.
+//! Without feature `alloc` there are only the last two, which need no memory but their own. Feature
+//! `trace` notes what happens on each core, `embassy-time` runs crates that use embassy-time.
 
 #![cfg_attr(not(test), no_std)]
 

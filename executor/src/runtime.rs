@@ -375,7 +375,7 @@ impl Runtime {
     /// Within a task it is [`wait`](task::wait).
     ///
     /// # Panics
-    /// If the future panics, and where nobody may wait.
+    /// If the future panics, if a policy of the user's own drops it, and where nobody may wait.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         if task::try_current().is_some() {

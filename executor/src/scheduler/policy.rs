@@ -4,6 +4,46 @@
 //! nothing for being replaceable. Another policy says in which order each core
 //! runs what is runnable there; everything else (task states, interrupts,
 //! sleeping and kicking, time) stays the same.
+//!
+//! Nothing is stolen from a policy. So by default a task stays on the core that
+//! spawned it, or that took it in from outside, and one core may sleep while another is
+//! busy. A policy that is one for all cores, and says so by [`Policy::is_shared`], balances by itself:
+//!
+//! ```
+//! use executor::{
+//!     Runtime, spawn,
+//!     scheduler::policy::{Fifo, Policy, Reason, Runnable},
+//! };
+//! use std::sync::Arc;
+//!
+//! /// One queue for all cores.
+//! struct Common(Arc<Fifo>);
+//!
+//! impl Policy for Common {
+//!     fn push(&self, task: Runnable, reason: Reason) {
+//!         self.0.push(task, reason);
+//!     }
+//!     fn pop(&self) -> Option<Runnable> {
+//!         self.0.pop()
+//!     }
+//!     fn is_empty(&self) -> bool {
+//!         self.0.is_empty()
+//!     }
+//!     fn is_shared(&self) -> bool {
+//!         true
+//!     }
+//! }
+//!
+//! let queue = Arc::new(Fifo::new());
+//! let runtime = Runtime::builder()
+//!     .workers(2)
+//!     .policy(move |_core| Box::new(Common(queue.clone())))
+//!     .build()
+//!     .unwrap();
+//! assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
+//! ```
+//!
+//! `examples/edf.rs` is earliest deadline first, for each core.
 
 use crate::{
     Priority,
@@ -78,7 +118,11 @@ impl Drop for Runnable {
 /// In which order a core runs its tasks. One is made for each core.
 ///
 /// `push` and `pop` are called by that core only, one at a time, never in an
-/// interrupt.
+/// interrupt. They must not panic: there is no task to blame, so that ends the program.
+///
+/// A [`Runnable`] that it drops is the end of that task, as cancelled: its finalizers
+/// still run, past the policy. So a policy may refuse work; but what `block_on` runs
+/// must come out again, or `block_on` panics.
 pub trait Policy: Send + Sync + 'static {
     /// A task has become runnable.
     fn push(&self, task: Runnable, reason: Reason);
