@@ -74,7 +74,8 @@ tests with DIR/<arch>/fixtures, and what an idle machine costs. Ends in `N passe
 exit status 1 if anything failed or nothing was run.
   --board B      this board only
   --cores N      this many cores instead of each variant's own
-  --filter F     only tests with F in their names
+  --filter F     only tests with F in their names; on the host, if a crate or a file in tests/ is
+                 called F, those in there
   --long         also: many boots on a loaded host, GRUB, the debugger
   --no-host, --host-only
                  leave out, or run only, the tests that need no board

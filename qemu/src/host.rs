@@ -1,6 +1,7 @@
 //! The tests that need no board: cargo's, and programs of this tree that end in `N passed, N failed`.
 //! Their output is passed on as it comes and counted on the way.
 
+use crate::cargo::{self, Quiet};
 use crate::lines::Lines;
 use crate::problem::{Problem, Result};
 use crate::process::Process;
@@ -14,22 +15,18 @@ use std::time::Duration;
 /// Programs of this tree that test something and say how it went.
 const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
 
-/// Runs them all, or those whose names contain `filter`. Bugs that are seeded to see whether the models
-/// find them take long.
+/// Runs them all, or those that `filter` means: the tests of a crate or of a file in `tests/`, or those with it
+/// in their names. Bugs that are seeded to see whether the models find them take long.
 pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--workspace", "--no-fail-fast"]);
-    // What is off by default is tested all the same.
-    cargo.args([
-        "--features",
-        "spindle-executor/embassy-time,spindle-executor/trace",
-    ]);
-    if !filter.is_empty() {
-        cargo.args(["--", filter]);
-    }
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(cargo::arguments(Path::new("."), filter));
     report.suite("host", "host: cargo test");
-    let mut tests = CargoTests::default();
-    let all_well = stream(&mut cargo, report, |line, report| tests.line(line, report))?;
+    let (mut tests, mut quiet) = (CargoTests::default(), Quiet::default());
+    let all_well = stream(&mut command, |line| {
+        quiet.pass(line).iter().for_each(|line| report.say(line));
+        tests.line(line, report);
+    })?;
+    quiet.finish().iter().for_each(|line| report.say(line));
     tests.finish(all_well, report);
 
     for tool in TOOLS.map(Path::new) {
@@ -43,7 +40,10 @@ pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
         if !long {
             command.env("LOOM_BUGS", "none");
         }
-        let all_well = stream(&mut command, report, |line, _| tests.line(line))?;
+        let all_well = stream(&mut command, |line| {
+            report.say(line);
+            tests.line(line);
+        })?;
         tests.finish(all_well, report);
     }
     Ok(())
@@ -55,12 +55,8 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs `command`, passes on what it says and shows each line to `look`. True: it ended well.
-fn stream(
-    command: &mut Command,
-    report: &mut Report,
-    mut look: impl FnMut(&str, &mut Report),
-) -> Result<bool> {
+/// Runs `command` and shows each line that it says to `look`. True: it ended well.
+fn stream(command: &mut Command, mut look: impl FnMut(&str)) -> Result<bool> {
     let problem = |error| Problem::new(format!("a pipe: {error}"));
     let (mut reader, writer) = std::io::pipe().map_err(problem)?;
     // One pipe for both, so that cargo's headings stay above the tests they belong to.
@@ -81,8 +77,7 @@ fn stream(
             lines.push(&buffer[..length])
         };
         for line in complete {
-            report.say(&line);
-            look(&line, report);
+            look(&line);
         }
         if length == 0 {
             return Ok(process.wait()?.success());
@@ -100,14 +95,10 @@ struct CargoTests {
 
 impl CargoTests {
     fn line(&mut self, line: &str, report: &mut Report) {
-        let trimmed = line.trim_start();
-        if let Some(program) = trimmed
-            .strip_prefix("Running ")
-            .or_else(|| trimmed.strip_prefix("Doc-tests "))
-        {
+        if let Some(program) = cargo::heading(line) {
             self.died(report);
             self.unfinished = Some(program.to_string());
-        } else if trimmed.starts_with("test result: ") {
+        } else if line.trim_start().starts_with("test result: ") {
             self.unfinished = None;
         } else if let Some((name, verdict)) = test_line(line) {
             self.wrong += usize::from(matches!(verdict, Verdict::Wrong { .. }));

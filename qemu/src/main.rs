@@ -9,6 +9,7 @@
 
 mod bench;
 mod board;
+mod cargo;
 mod check;
 mod devtree;
 mod exit;
