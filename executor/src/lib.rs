@@ -117,3 +117,8 @@ pub mod upcalls {
 pub mod preempt {
     pub use hal::preempt::{Guard, guard};
 }
+
+/// The example in the README is one of the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
