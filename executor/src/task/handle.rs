@@ -135,11 +135,7 @@ pub(super) fn cancel(header: &Header) -> bool {
     }
     match header.state.cancel() {
         Wake::Queue(word) => schedule(header, word),
-        Wake::Nothing => {
-            if let Some(extra) = header.extra() {
-                extra.tell();
-            }
-        }
+        Wake::Nothing => header.tell(),
         Wake::Done => return false,
     }
     true

@@ -1,6 +1,6 @@
 //! Waiting for a future in code that is not async.
 
-use super::{TaskError, extra::Extra, waker};
+use super::{TaskError, cell::Header, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
     simple::block_on_simple,
@@ -91,11 +91,14 @@ pub fn try_wait<F: IntoFuture>(future: F) -> Result<F::Output, TaskError> {
     result
 }
 
-impl Extra {
-    /// The task was cancelled while it was polled: if that poll waits, it is to hear of it.
+impl Header {
+    /// It was cancelled while it was polled: if that poll waits, it is to hear of it.
     pub(super) fn tell(&self) {
-        // Pairs with the fence in `try_wait`.
+        // Pairs with the fence in `try_wait`. Before the look for the block, too, which the task may
+        // only just have made.
         fence(SeqCst);
-        self.on_cancel.wake();
+        if let Some(extra) = self.extra() {
+            extra.on_cancel.wake();
+        }
     }
 }
