@@ -57,6 +57,8 @@ pub mod task;
 #[cfg(feature = "alloc")]
 pub mod time;
 
+#[cfg(all(feature = "alloc", not(loom)))]
+mod bomb;
 #[cfg(feature = "alloc")]
 mod priority;
 #[cfg(all(feature = "alloc", not(loom)))]

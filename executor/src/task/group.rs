@@ -5,23 +5,25 @@
 //! [`TaskGroup`] owns the children, a [`GroupHandle`] spawns more of them from
 //! anywhere, and [`task_group`] is both for one function.
 //!
-//! Beneath, `children` counts them and knows how each ended.
+//! Beneath, `start` starts one and hears of its end; `children` counts them and
+//! knows how each ended.
 
 mod children;
+mod start;
 
-use self::children::{ChildEnd, Group, Mapped, Phase, Slot, State, in_order};
-use super::{Builder, Task, TaskError, spawn::spawn_child, waker};
+use self::children::{Ended, Group, Phase, State};
+use super::{Builder, Task, TaskError, expect, waker};
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     fmt,
     future::{Future, poll_fn},
-    mem,
     ops::Deref,
     pin::pin,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    task::{Poll, Waker},
+    task::Poll,
 };
-use hal::sync::Lock;
+
+pub use self::nursery::{Scope, nursery, nursery_independent};
+pub(super) use self::start::Children;
 
 /// Why a child has no output.
 #[derive(Debug)]
@@ -80,11 +82,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     }
 
     fn with(fails_fast: bool) -> Self {
-        Self(GroupHandle(Arc::new(Group {
-            parent: waker::current_header().map(|parent| parent.id()),
-            fails_fast,
-            state: Lock::new(State::new()),
-        })))
+        let parent = waker::current_header().map(|parent| parent.id());
+        Self(GroupHandle(Group::new(parent, fails_fast)))
     }
 
     /// To spawn from elsewhere.
@@ -95,45 +94,30 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// Waits until no child is left, and leaves their results in the group.
     /// Nothing is lost if this is dropped half way.
     pub async fn wait(&mut self) {
-        self.until(|state| state.live == 0).await;
+        self.0.0.until(|state| state.live == 0).await;
     }
 
     /// Waits until all children have ended, and returns what they returned, in
     /// the order in which they were spawned; or the first error there was.
     pub async fn join(self) -> Result<Vec<T>, ChildError<E>> {
-        let (mut slots, first_error) = self.close().await;
-        if let Some(first) = first_error
-            && let Slot::Ended(_, Err(error)) = slots.swap_remove(first)
-        {
-            return Err(error);
-        }
-        Ok(in_order(slots).filter_map(Result::ok).collect())
+        self.close().await.all_or_first_error()
     }
 
     /// Waits until all children have ended, and returns how each did, in the
     /// order in which they were spawned.
     pub async fn join_all(self) -> Vec<Result<T, ChildError<E>>> {
-        let (slots, _) = self.close().await;
-        in_order(slots).collect()
+        self.close().await.in_order().collect()
     }
 
     /// Waits until no child is left and none can be added.
-    async fn close(self) -> (Vec<Slot<T, E>>, Option<usize>) {
+    async fn close(mut self) -> Ended<T, E> {
         loop {
-            self.until(|state| state.live == 0).await;
-            let mut state = self.0.0.state.lock();
+            self.wait().await;
             // Somebody with a handle may have added one since.
-            if state.live == 0 {
-                state.phase = Phase::Closed;
-                state.free = None;
-                return (mem::take(&mut state.slots), state.first_error);
+            if let Some(ended) = self.0.0.try_close() {
+                return ended;
             }
         }
-    }
-
-    /// Waits for what the end of children or `cancel_all` brings about.
-    async fn until(&self, is_so: impl Fn(&State<T, E>) -> bool) {
-        poll_fn(|context| self.0.0.poll_until(context, &is_so)).await;
     }
 }
 
@@ -209,46 +193,8 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
         future: F,
         map: fn(F::Output) -> Result<Option<T>, E>,
     ) -> Task {
-        let group = &self.0;
-        // Numbered before it runs, and so before any that it spawns.
-        let (number, was_cancelled) = {
-            let mut state = group.state.lock();
-            state.count += 1;
-            (state.count, state.phase != Phase::Open)
-        };
-        let child = Mapped { future, map };
-        let handle = spawn_child(builder, group.parent, was_cancelled, child);
-        let task = handle.task();
-        let end = Arc::new(ChildEnd {
-            group: group.clone(),
-            slot: AtomicUsize::new(0),
-        });
-        let waker = Waker::from(end.clone());
-        let mut state = group.lock_with_room();
-        let phase = state.phase;
-        if phase == Phase::Closed {
-            drop(state);
-            task.cancel();
-            return task;
-        }
-        // It counts from here on. No child can have ended the group before: a child that spawns is live
-        // itself, and the group's owner is here.
-        let slot = state.insert(number, handle);
-        end.slot.store(slot, Relaxed);
-        let Slot::Live(_, handle) = &mut state.slots[slot] else {
-            unreachable!("just inserted")
-        };
-        let told = handle.tell(waker);
-        drop(state);
-        match told {
-            Err(waker) => {
-                drop(waker);
-                group.on_end(slot);
-            }
-            Ok(()) if phase == Phase::Cancelled => _ = task.cancel(),
-            Ok(()) => {}
-        }
-        task
+        // SAFETY: nothing is borrowed: all of it is `'static`.
+        expect(unsafe { self.0.start(builder.into(), future, map) })
     }
 }
 
@@ -256,28 +202,17 @@ impl<T, E> GroupHandle<T, E> {
     /// Cancels all children, and those to come. The group's result is then that
     /// a child was cancelled, unless all had ended before.
     pub fn cancel_all(&self) {
-        let waiter = {
-            let mut state = self.0.state.lock();
-            if state.phase != Phase::Open {
-                return;
-            }
-            state.phase = Phase::Cancelled;
-            state.waiter.take()
-        };
-        self.0.cancel_children();
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        self.0.cancel_all();
     }
 
     /// Whether the group was cancelled, by an error or by somebody, or has ended.
     pub fn is_cancelled(&self) -> bool {
-        self.0.state.lock().phase != Phase::Open
+        self.0.is_cancelled()
     }
 
     /// Children that have not ended.
     pub fn live(&self) -> usize {
-        self.0.state.lock().live
+        self.0.live()
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Priority,
+    bomb::Bomb,
     scheduler::{shared::Shared, switching::context_for, worker::Worker},
 };
 use alloc::{borrow::Cow, boxed::Box};
@@ -160,7 +161,7 @@ pub(crate) struct Guarded<'a> {
 impl<'a> Origin<'a> {
     /// Where this runs.
     #[track_caller]
-    fn current() -> Self {
+    pub(super) fn current() -> Self {
         let guard = preempt::guard();
         if let Some(worker) = Worker::here(&guard) {
             // SAFETY: a worker outlives what runs on its core.
@@ -202,6 +203,15 @@ pub(crate) struct Start {
     pub(crate) thread: bool,
     /// Room for its stack, if not that of others.
     pub(crate) stack_size: Option<usize>,
+}
+
+impl From<Builder> for Start {
+    fn from(builder: Builder) -> Self {
+        Self {
+            builder,
+            ..Self::default()
+        }
+    }
 }
 
 /// Starts a task. It runs by itself, on whichever core comes to it first; the
@@ -270,12 +280,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let how = Start {
-        builder,
-        ..Start::default()
-    };
     // SAFETY: the future and its output are `Send`.
-    expect(unsafe { start(Origin::current(), how, future) })
+    expect(unsafe { start(Origin::current(), builder.into(), future) })
 }
 
 /// Starts a task that is not `Send`, on this core, where it stays; it may be
@@ -362,7 +368,6 @@ where
 pub(super) fn spawn_child<F>(
     builder: Builder,
     parent: Option<TaskId>,
-    cancelled: bool,
     future: F,
 ) -> TaskHandle<F::Output>
 where
@@ -372,7 +377,6 @@ where
     let how = Start {
         builder,
         parent,
-        cancelled,
         ..Start::default()
     };
     // SAFETY: the future and its output are `Send`.
@@ -502,7 +506,11 @@ unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, Spa
                 // Queued already, so nobody is to be told.
                 let _ = header.state.cancel();
             }
+            // A policy of the user's own may have kept it all the same, and nobody would have its handle.
+            let bomb =
+                Bomb("a policy panicked over a new task; a policy of the user's own must not");
             worker.enqueue_spawned(task, header.state.now());
+            bomb.defuse();
             Ok(id)
         }
         Origin::Outside(shared) => {

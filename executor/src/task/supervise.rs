@@ -193,7 +193,7 @@ impl<E: Send + 'static> Supervisor<E> {
         let start: Factory<E> = Box::new(move |builder, parent| {
             let factory = factory.clone();
             // Called in the task, so that a panic in it is the task's.
-            spawn_child(builder, parent, false, async move { factory().await })
+            spawn_child(builder, parent, async move { factory().await })
         });
         self.children.push(Spec {
             builder,

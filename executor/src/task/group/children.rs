@@ -1,19 +1,22 @@
 //! The inside of a group: its children's slots, and what happens at the end of each.
 //!
-//! Each child's join waker, [`ChildEnd`], tells the group on the core where the
+//! Each child's join waker (see `start`) tells the group on the core where the
 //! child ended: that takes the outcome, counts, and wakes the group's owner only
 //! for the first error and for the last end. So an end costs the same whatever
 //! the number of children, and nothing is allocated for it. The lock is held for
 //! a few instructions each time, and nothing of the user's runs under it.
+//!
+//! When a child no longer counts as live, its future is gone, its finalizers have
+//! run, and its outcome is in the group. What goes on after that on the core where
+//! it ended looks at the memory of the task and of the group only, at nothing that
+//! they borrow: so who waits for the last end may give back what children borrowed.
 
 use super::ChildError;
 use crate::task::{TaskHandle, TaskId, waker};
-use alloc::{sync::Arc, task::Wake, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use core::{
-    future::Future,
+    future::poll_fn,
     mem,
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 use hal::sync::{Lock, LockGuard};
@@ -22,7 +25,7 @@ pub(super) struct Group<T, E> {
     /// The task that made the group.
     pub(super) parent: Option<TaskId>,
     /// An error cancels the others.
-    pub(super) fails_fast: bool,
+    fails_fast: bool,
     pub(super) state: Lock<State<T, E>>,
 }
 
@@ -56,21 +59,88 @@ pub(super) enum Slot<T, E> {
     Ended(u64, Result<T, ChildError<E>>),
 }
 
-/// The results that are left, in the order of spawning.
-pub(super) fn in_order<T, E>(
+/// How the children of a group ended that has none left.
+pub(crate) struct Ended<T, E> {
     slots: Vec<Slot<T, E>>,
-) -> impl Iterator<Item = Result<T, ChildError<E>>> {
-    let ended = |slot| match slot {
-        Slot::Ended(number, result) => Some((number, result)),
-        Slot::Free(_) | Slot::Live(..) => None,
-    };
-    let mut results: Vec<_> = slots.into_iter().filter_map(ended).collect();
-    // Nearly: children may spawn at the same time, and slots of background tasks are used again.
-    results.sort_by_key(|&(number, _)| number);
-    results.into_iter().map(|(_, result)| result)
+    first_error: Option<usize>,
+}
+
+impl<T, E> Ended<T, E> {
+    /// The results, in the order of spawning.
+    pub(super) fn in_order(self) -> impl Iterator<Item = Result<T, ChildError<E>>> {
+        let ended = |slot| match slot {
+            Slot::Ended(number, result) => Some((number, result)),
+            Slot::Free(_) | Slot::Live(..) => None,
+        };
+        let mut results: Vec<_> = self.slots.into_iter().filter_map(ended).collect();
+        // Nearly: children may spawn at the same time, and slots of background tasks are used again.
+        results.sort_by_key(|&(number, _)| number);
+        results.into_iter().map(|(_, result)| result)
+    }
+
+    /// What all returned, in that order; or the first error there was.
+    pub(super) fn all_or_first_error(mut self) -> Result<Vec<T>, ChildError<E>> {
+        if let Some(first) = self.first_error
+            && let Slot::Ended(_, Err(error)) = self.slots.swap_remove(first)
+        {
+            return Err(error);
+        }
+        Ok(self.in_order().filter_map(Result::ok).collect())
+    }
 }
 
 impl<T, E> Group<T, E> {
+    pub(super) fn new(parent: Option<TaskId>, fails_fast: bool) -> Arc<Self> {
+        Arc::new(Self {
+            parent,
+            fails_fast,
+            state: Lock::new(State::new()),
+        })
+    }
+
+    /// Lets no more children in, if none is left.
+    pub(super) fn try_close(&self) -> Option<Ended<T, E>> {
+        let mut state = self.state.lock();
+        if state.live != 0 {
+            return None;
+        }
+        state.phase = Phase::Closed;
+        state.free = None;
+        Some(Ended {
+            slots: mem::take(&mut state.slots),
+            first_error: state.first_error,
+        })
+    }
+
+    /// Cancels all children, and those to come.
+    pub(super) fn cancel_all(&self) {
+        let waiter = {
+            let mut state = self.state.lock();
+            if state.phase != Phase::Open {
+                return;
+            }
+            state.phase = Phase::Cancelled;
+            state.waiter.take()
+        };
+        self.cancel_children();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.state.lock().phase != Phase::Open
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.state.lock().live
+    }
+
+    /// Waits for what the end of children or `cancel_all` brings about.
+    pub(super) async fn until(&self, is_so: impl Fn(&State<T, E>) -> bool) {
+        poll_fn(|context| self.poll_until(context, &is_so)).await;
+    }
+
     /// Locks the state when it has a free slot: memory for more is allocated outside.
     pub(super) fn lock_with_room(&self) -> LockGuard<'_, State<T, E>> {
         loop {
@@ -214,37 +284,5 @@ impl<T, E> State<T, E> {
 
     fn give_back(&mut self, slot: usize) {
         self.slots[slot] = Slot::Free(self.free.replace(slot));
-    }
-}
-
-/// Join waker of a child.
-pub(super) struct ChildEnd<T, E> {
-    pub(super) group: Arc<Group<T, E>>,
-    /// Set before the waker is offered.
-    pub(super) slot: AtomicUsize,
-}
-
-impl<T: Send + 'static, E: Send + 'static> Wake for ChildEnd<T, E> {
-    fn wake(self: Arc<Self>) {
-        self.group.on_end(self.slot.load(Relaxed));
-    }
-}
-
-/// A future and what to make of its output. By hand: an async block that awaits
-/// a captured future has room for it twice.
-pub(super) struct Mapped<F: Future, O> {
-    pub(super) future: F,
-    pub(super) map: fn(F::Output) -> O,
-}
-
-impl<F: Future, O> Future for Mapped<F, O> {
-    type Output = O;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
-        let map = self.map;
-        // SAFETY: the future is pinned with the whole, which has no `Drop` and is `Unpin` only if it is.
-        let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
-        future.poll(context).map(map)
     }
 }
