@@ -1,9 +1,9 @@
 //! What not every task has: a name, a parent, counts, finalizers. A block of
 //! its own, made when it is asked for and freed with the task.
 
-use super::{TaskId, finalizers::Finalizer};
+use super::{TaskId, finalizers::Finalizer, group::Children};
 use crate::{scheduler::context::OwnContext, sync::WakerSlot, thread::Parking};
-use alloc::{borrow::Cow, vec::Vec};
+use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
@@ -58,10 +58,12 @@ pub(crate) struct Extra {
 
     // The core that runs the task only:
     pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
+    /// Scopes that it is in, the innermost last.
+    pub(super) scopes: UnsafeCell<Vec<Arc<dyn Children>>>,
 }
 
-// SAFETY: `finalizers` is touched by the core that runs the task only, one at a time by its state;
-// they are `Send`, or the task is local and that core always the same.
+// SAFETY: `finalizers` and `scopes` are touched by the core that runs the task only, one at a time by
+// its state; they are `Send`, or the task is local and that core always the same.
 unsafe impl Sync for Extra {}
 
 impl Extra {
@@ -82,6 +84,7 @@ impl Extra {
             core: AtomicU32::new(0),
             waits_for: AtomicPtr::new(core::ptr::null_mut()),
             finalizers: UnsafeCell::new(Vec::new()),
+            scopes: UnsafeCell::new(Vec::new()),
         }
     }
 

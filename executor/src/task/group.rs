@@ -1,14 +1,14 @@
-//! Several tasks that end together: structured concurrency for `'static`
-//! children. (What borrows from its surroundings cannot be a future, because a
-//! future can be forgotten.)
+//! Several tasks that end together: structured concurrency.
 //!
 //! [`TaskGroup`] owns the children, a [`GroupHandle`] spawns more of them from
-//! anywhere, and [`task_group`] is both for one function.
+//! anywhere, and [`task_group`] is both for one function. These children are
+//! `'static`; those of a [`nursery`] borrow.
 //!
 //! Beneath, `start` starts one and hears of its end; `children` counts them and
 //! knows how each ended.
 
 mod children;
+mod nursery;
 mod start;
 
 use self::children::{Ended, Group, Phase, State};

@@ -44,7 +44,7 @@ pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
 #[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},
-    group::{ChildError, GroupHandle, TaskGroup, task_group},
+    group::{ChildError, GroupHandle, Scope, TaskGroup, nursery, nursery_independent, task_group},
     handle::TaskHandle,
     local::{LocalKey, LocalScope, NotInScope},
     reference::{

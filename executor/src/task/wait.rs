@@ -1,10 +1,11 @@
 //! Waiting for a future in code that is not async.
 
-use super::{TaskError, cell::Header, waker};
+use super::{TaskError, cell::Header, group::Children, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
     simple::block_on_simple,
 };
+use alloc::sync::Arc;
 use core::{
     future::{Future, IntoFuture, poll_fn},
     pin::{Pin, pin},
@@ -18,7 +19,8 @@ use hal::{irq, preempt};
 /// with other tasks.
 ///
 /// If the task is cancelled meanwhile, this still returns only when the future
-/// is ready, and the task ends at its next await; see [`try_wait`].
+/// is ready, and the task ends at its next await; see [`try_wait`]. But the
+/// children of each [`nursery`](super::nursery) that it is in are cancelled then.
 ///
 /// All local tasks of a core are one thread: while one of them waits so, the
 /// others do too. It must not wait for them.
@@ -40,18 +42,23 @@ use hal::{irq, preempt};
 /// ever; and if there is no memory for a stack to go on with meanwhile.
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
     let future = pin!(future.into_future());
+    assert_may_wait();
+    match waker::current_header() {
+        Some(task) => wait_in_task(task, future),
+        None => block_on_simple(future),
+    }
+}
+
+/// # Panics
+/// Where `wait` would wait for ever.
+pub(super) fn assert_may_wait() {
     assert!(
         preempt::is_allowed() && irq::are_enabled() && !irq::in_handler(),
         "`wait` was called under a guard or a lock, or in an interrupt: whoever is waited for could not run"
     );
-    if waker::current_header().is_some() {
-        wait_in_task(future)
-    } else {
-        block_on_simple(future)
-    }
 }
 
-fn wait_in_task<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output {
     let context = Context::current();
     // Of the context, not of the task: that is polled already.
     let waker = waker::borrowed(context.header());
@@ -60,6 +67,7 @@ fn wait_in_task<F: Future>(mut future: Pin<&mut F>) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut wakes_us) {
             return output;
         }
+        task.pass_on_cancel(&waker);
         super::waits_for(&"wait");
         if let Err(error) = suspend(false) {
             panic!("a task cannot wait: {error}");
@@ -92,10 +100,49 @@ pub fn try_wait<F: IntoFuture>(future: F) -> Result<F::Output, TaskError> {
 }
 
 impl Header {
+    // ---- the scopes that the task is in, which it cancels when it is cancelled; the task itself ----
+
+    /// The task is in one more.
+    pub(super) fn open_scope(&self, scope: Arc<dyn Children>) {
+        let scopes = &self.extra_or_new().scopes;
+        // SAFETY: the task itself, and nothing is called that comes back here.
+        unsafe { &mut *scopes.get() }.push(scope);
+    }
+
+    /// It leaves the one that was opened last.
+    pub(super) fn close_scope(&self) {
+        let extra = self.extra_or_new();
+        extra.on_cancel.clear();
+        // SAFETY: as in `open_scope`.
+        let scope = unsafe { &mut *extra.scopes.get() }.pop();
+        drop(scope);
+    }
+
+    /// It is to wait: if it was cancelled, so are these; else `waker` is to hear of it.
+    fn pass_on_cancel(&self, waker: &task::Waker) {
+        let Some(extra) = self.extra() else {
+            return;
+        };
+        // Clones, as what cancels them may be code of the user's.
+        // SAFETY: as in `open_scope`.
+        let scope = |depth: usize| unsafe { &*extra.scopes.get() }.get(depth).cloned();
+        if scope(0).is_none() {
+            return;
+        }
+        extra.on_cancel.register(waker);
+        // Pairs with the fence in `tell`: either this sees that it is cancelled, or that sees the waker.
+        fence(SeqCst);
+        if self.state.now().is_cancelled() {
+            (0..).map_while(scope).for_each(|scope| scope.cancel_all());
+        }
+    }
+
+    // ---- anybody ----
+
     /// It was cancelled while it was polled: if that poll waits, it is to hear of it.
     pub(super) fn tell(&self) {
-        // Pairs with the fence in `try_wait`. Before the look for the block, too, which the task may
-        // only just have made.
+        // Pairs with the fences in `try_wait` and `pass_on_cancel`. Before the look for the block, too,
+        // which the task may only just have made.
         fence(SeqCst);
         if let Some(extra) = self.extra() {
             extra.on_cancel.wake();

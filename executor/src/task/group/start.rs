@@ -72,8 +72,8 @@ impl<T: Send, E: Send> Group<T, E> {
         Ok(task)
     }
 
-    /// For wakers, that do not know of lifetimes.
-    fn erased(self: &Arc<Self>) -> Arc<dyn Children> {
+    /// For those that do not know of lifetimes: wakers, and tasks in scopes.
+    pub(super) fn erased(self: &Arc<Self>) -> Arc<dyn Children> {
         let group: Arc<dyn Children + '_> = self.clone();
         // SAFETY: 1. As long as a child is live, what `T` and `E` borrow lasts: who starts it has promised
         // that. 2. When none is, the group holds no `T` and no `E` once its owner has taken them out,
@@ -83,14 +83,20 @@ impl<T: Send, E: Send> Group<T, E> {
 }
 
 /// A group, whatever its children return.
-trait Children: Send + Sync {
+pub(crate) trait Children: Send + Sync {
     /// The child in this slot has ended. Called once for each, where it ended.
     fn on_end(&self, slot: usize);
+    /// Cancels all children, and those to come.
+    fn cancel_all(&self);
 }
 
 impl<T: Send, E: Send> Children for Group<T, E> {
     fn on_end(&self, slot: usize) {
         self.on_end(slot);
+    }
+
+    fn cancel_all(&self) {
+        self.cancel_all();
     }
 }
 
