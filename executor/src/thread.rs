@@ -13,12 +13,18 @@
 //! assert_eq!(adder.await.unwrap(), 55);
 //! # });
 //! ```
+//!
+//! Those of a [`scope`] borrow from whoever waits for them.
+
+mod scoped;
+
+pub use self::scoped::{Scope, ScopedJoinHandle, scope};
 
 use crate::{
     Priority,
     scheduler::switching::suspend,
     sync::WakerSlot,
-    task::{self, SpawnError, Task, TaskError, TaskHandle, TaskId, waker},
+    task::{self, SpawnError, Start, Task, TaskError, TaskHandle, TaskId, waker},
     time::{self, Duration},
 };
 use alloc::borrow::Cow;
@@ -78,19 +84,29 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Self {
+        task::start_thread(self.into(), async { body() }).map(JoinHandle)
+    }
+}
+
+impl From<Builder> for Start {
+    fn from(builder: Builder) -> Self {
+        let Builder {
             name,
             stack_size,
             priority,
             core,
-        } = self;
-        let how = task::Builder {
-            name,
-            priority,
-            core,
-            tag: 0,
-        };
-        task::start_thread(how, stack_size, async { body() }).map(JoinHandle)
+        } = builder;
+        Self {
+            builder: task::Builder {
+                name,
+                priority,
+                core,
+                tag: 0,
+            },
+            thread: true,
+            stack_size,
+            ..Self::default()
+        }
     }
 }
 

@@ -218,3 +218,112 @@ fn a_panicking_thread_is_an_error_for_who_joins_it() {
         );
     });
 }
+
+#[test]
+fn scoped_threads_borrow_and_are_joined_or_waited_for() {
+    for workers in [1, 3] {
+        runtime(workers).block_on(async {
+            let mut cells = [0; 10];
+            let counted = AtomicUsize::new(0);
+            let sum = thread::scope(|scope| {
+                let threads: Vec<_> = cells
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(number, cell)| {
+                        scope.spawn(move || {
+                            thread::yield_now();
+                            *cell = number;
+                            number
+                        })
+                    })
+                    .collect();
+                for _ in 0..10 {
+                    // Not joined, and one of them forgotten.
+                    std::mem::forget(scope.spawn(|| {
+                        thread::sleep(Duration::from_millis(1));
+                        // From within another.
+                        scope.spawn(|| counted.fetch_add(1, Relaxed));
+                    }));
+                }
+                let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+                ends.sum::<usize>()
+            });
+            assert_eq!(sum, 45);
+            assert!(cells.into_iter().eq(0..10));
+            assert_eq!(counted.load(Relaxed), 10);
+        });
+    }
+}
+
+#[test]
+fn a_panic_of_a_scoped_thread_is_its_joiners_or_else_the_scopes() {
+    runtime(2).block_on(async {
+        let kept = AtomicUsize::new(0);
+        let joined = thread::scope(|scope| scope.spawn(|| panic!("on purpose")).join());
+        assert!(matches!(joined, Err(TaskError::Panicked(_))));
+        let scope = std::panic::AssertUnwindSafe(|| {
+            thread::scope(|scope| {
+                scope.spawn(|| panic!("on purpose"));
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(2));
+                    kept.fetch_add(1, Relaxed);
+                });
+            });
+        });
+        assert!(std::panic::catch_unwind(scope).is_err());
+        assert_eq!(kept.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn scoped_threads_have_names_and_stacks_and_are_cancelled_with_the_caller() {
+    runtime(2).block_on(async {
+        let parked = Arc::new(AtomicUsize::new(0));
+        let seen = parked.clone();
+        let caller = spawn(async move {
+            let seen = &*seen;
+            thread::scope(|scope| {
+                let builder = || Builder::new().name("scoped").stack_size(1 << 20);
+                let spawn = |_| {
+                    builder().spawn_scoped(scope, || {
+                        assert_eq!(thread::current().name(), Some("scoped"));
+                        seen.fetch_add(1, Relaxed);
+                        while !task::is_cancelled() {
+                            thread::park();
+                        }
+                    })
+                };
+                let threads: Vec<_> = (0..4).map(spawn).collect();
+                // The function waits for a thread, and not yet for the scope.
+                threads
+                    .into_iter()
+                    .for_each(|thread| thread.unwrap().join().unwrap());
+            });
+        });
+        while parked.load(Relaxed) < 4 {
+            thread::sleep(Duration::from_micros(100));
+        }
+        caller.cancel();
+        caller.await.unwrap();
+    });
+}
+
+#[test]
+fn what_an_unjoined_thread_returned_is_dropped_before_the_scope_ends() {
+    struct Writes<'a>(&'a AtomicUsize);
+    impl Drop for Writes<'_> {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(2));
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    runtime(3).block_on(async {
+        let dropped = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| Writes(&dropped));
+            }
+        });
+        assert_eq!(dropped.load(Relaxed), 20);
+    });
+}

@@ -10,10 +10,13 @@
 //! | `extra`, `finalizers` | what only some have |
 //! | `local` | values that follow a task |
 //! | `group`, `supervise` | several tasks as one |
+//! | `call` | a function as a task |
 //! | `wait` | waiting in code that is not async |
 
 pub mod state;
 
+#[cfg(not(loom))]
+mod call;
 #[cfg(not(loom))]
 pub(crate) mod cell;
 #[cfg(not(loom))]
@@ -39,6 +42,8 @@ pub(crate) mod waker;
 #[cfg(not(loom))]
 mod yielding;
 
+#[cfg(not(loom))]
+pub(crate) use call::Call;
 #[cfg(not(loom))]
 pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
 #[cfg(not(loom))]

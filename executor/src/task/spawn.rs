@@ -344,21 +344,11 @@ where
 
 /// Starts a task that does not await.
 #[track_caller]
-pub(crate) fn start_thread<F>(
-    builder: Builder,
-    stack_size: Option<usize>,
-    body: F,
-) -> Result<TaskHandle<F::Output>, SpawnError>
+pub(crate) fn start_thread<F>(how: Start, body: F) -> Result<TaskHandle<F::Output>, SpawnError>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let how = Start {
-        builder,
-        thread: true,
-        stack_size,
-        ..Start::default()
-    };
     // SAFETY: the future and its output are `Send`.
     unsafe { start(Origin::current(), how, body) }
 }

@@ -1,0 +1,204 @@
+//! Threads that borrow from the stack of whoever waits for them.
+
+use super::{Builder, Thread};
+use crate::{
+    sync::WakerSlot,
+    task::{self, Call, SpawnError, TaskError},
+};
+use alloc::sync::Arc;
+use core::{
+    convert::Infallible,
+    fmt,
+    future::poll_fn,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    task::Poll,
+};
+use hal::{sync::Lock, unwind};
+
+/// Calls a function that spawns threads which may borrow from what is around it,
+/// and returns what it returned when all of them have ended, joined or not.
+///
+/// If the task that calls this is cancelled, the threads are as soon as it waits
+/// for anything; one that has not begun then still runs, and is told by
+/// [`task::is_cancelled`].
+///
+/// ```
+/// # use executor::{Runtime, thread};
+/// # Runtime::builder().workers(2).build().unwrap().block_on(async {
+/// let mut numbers = vec![1, 2, 3];
+/// let sum = thread::scope(|scope| {
+///     let (first, rest) = numbers.split_at_mut(1);
+///     scope.spawn(|| first[0] = 10);
+///     let sum = scope.spawn(|| rest.iter().sum::<i32>());
+///     sum.join().unwrap()
+/// });
+/// assert_eq!((sum, numbers[0]), (5, 10));
+/// # });
+/// ```
+///
+/// What a thread borrows must outlive the scope, and its handle must not:
+///
+/// ```compile_fail,E0373
+/// # use executor::thread;
+/// thread::scope(|scope| {
+///     let local = 1;
+///     scope.spawn(|| local + 1);
+/// });
+/// ```
+///
+/// ```compile_fail
+/// # use executor::thread;
+/// let handle = thread::scope(|scope| scope.spawn(|| 1));
+/// ```
+///
+/// # Panics
+/// If the function does, or a thread that was not joined, when all have ended;
+/// and as [`task::wait`].
+pub fn scope<'env, F, R>(body: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    let parent = task::try_current().map(|parent| parent.id());
+    let scope = Scope {
+        // SAFETY: only the body has it, and the threads.
+        tasks: unsafe { task::Scope::new(parent, false) },
+        panics: AtomicUsize::new(0),
+    };
+    let (result, _) = scope.tasks.run(|| body(&scope));
+    let result = result.unwrap_or_else(|panic| unwind::resume(panic));
+    // Relaxed: the threads have ended, and who joins them was one or is here.
+    assert!(scope.panics.load(Relaxed) == 0, "a scoped thread panicked");
+    result
+}
+
+/// Spawns the threads of a [`scope`]: in its function, and in the threads themselves.
+pub struct Scope<'scope, 'env: 'scope> {
+    tasks: task::Scope<'scope, 'env, Infallible, Infallible>,
+    /// Threads that panicked, less those of which somebody knows that.
+    panics: AtomicUsize,
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a thread, which may borrow whatever outlives the scope.
+    ///
+    /// # Panics
+    /// Where no runtime runs, and when there is no memory; [`Builder::spawn_scoped`] says so instead.
+    pub fn spawn<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        task::expect(Builder::new().spawn_scoped(self, body))
+    }
+}
+
+impl Builder {
+    /// Spawns a thread of a scope; see [`Scope::spawn`]. Err: there is no memory.
+    pub fn spawn_scoped<'scope, F, T>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        body: F,
+    ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let outcome = Arc::new(Outcome::default());
+        let panics = &scope.panics;
+        let call = {
+            let outcome = outcome.clone();
+            Call::new(move || {
+                let result = unwind::catch(body);
+                if result.is_err() {
+                    panics.fetch_add(1, Relaxed);
+                }
+                outcome.set(result.map_err(|panic| TaskError::Panicked(panic.into())));
+                // If the handle is gone, so is what the thread returned.
+                if unwind::catch(|| drop(outcome)).is_err() {
+                    panics.fetch_add(1, Relaxed);
+                }
+            })
+        };
+        let task = scope.tasks.start(self.into(), call, |()| Ok(None))?;
+        Ok(ScopedJoinHandle {
+            thread: Thread(task),
+            outcome,
+            panics,
+        })
+    }
+}
+
+/// What a thread ended with, between it and its handle.
+struct Outcome<T> {
+    result: Lock<Option<Result<T, TaskError>>>,
+    waiting: WakerSlot,
+}
+
+impl<T> Default for Outcome<T> {
+    fn default() -> Self {
+        Self {
+            result: Lock::new(None),
+            waiting: WakerSlot::new(),
+        }
+    }
+}
+
+impl<T> Outcome<T> {
+    fn set(&self, result: Result<T, TaskError>) {
+        *self.result.lock() = Some(result);
+        self.waiting.wake();
+    }
+
+    fn take(&self) -> Option<Result<T, TaskError>> {
+        self.result.lock().take()
+    }
+}
+
+/// Waits for a thread of a scope. Dropping it leaves that to the scope.
+pub struct ScopedJoinHandle<'scope, T> {
+    thread: Thread,
+    outcome: Arc<Outcome<T>>,
+    panics: &'scope AtomicUsize,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits until the thread's function has ended, and returns what it
+    /// returned. (The scope waits for the thread's finalizers, too.)
+    pub fn join(self) -> Result<T, TaskError> {
+        let outcome = &self.outcome;
+        let result = task::wait(poll_fn(|context| {
+            if let Some(result) = outcome.take() {
+                return Poll::Ready(result);
+            }
+            outcome.waiting.register(context.waker());
+            outcome.take().map_or(Poll::Pending, Poll::Ready)
+        }));
+        outcome.waiting.clear();
+        if result.is_err() {
+            self.panics.fetch_sub(1, Relaxed);
+        }
+        result
+    }
+
+    /// The thread itself.
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.task().is_finished()
+    }
+
+    /// Asks the thread to end: [`task::is_cancelled`] tells it, and `park`, `sleep`
+    /// and [`task::try_wait`] return early.
+    pub fn cancel(&self) -> bool {
+        self.thread.task().cancel()
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScopedJoinHandle({})", self.thread.id())
+    }
+}
