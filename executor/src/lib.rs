@@ -33,6 +33,7 @@
 //! | [`task`] | what runs |
 //! | [`preempt`] | what must not be interrupted by others |
 //! | [`thread`] | what runs without awaiting |
+//! | [`parallel`] | functions side by side |
 //! | [`time`] | what waits for later |
 //! | [`scheduler`] | who runs which task, when and where |
 //! | [`queue`] | where runnable tasks wait |
@@ -59,6 +60,8 @@ pub mod time;
 
 #[cfg(all(feature = "alloc", not(loom)))]
 mod bomb;
+#[cfg(all(feature = "alloc", not(loom)))]
+pub mod parallel;
 #[cfg(feature = "alloc")]
 mod priority;
 #[cfg(all(feature = "alloc", not(loom)))]

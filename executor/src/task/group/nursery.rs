@@ -3,7 +3,7 @@
 //! Nobody can be kept from forgetting a future, so what waits for such children
 //! must not be one. [`nursery`] is a call: it returns, or unwinds, only when all
 //! have ended. [`Scope`] is what spawns them, here and in
-//! [`thread::scope`](crate::thread::scope).
+//! [`thread::scope`](crate::thread::scope) and [`parallel`](crate::parallel).
 
 use super::{
     ChildError,
