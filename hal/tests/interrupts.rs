@@ -11,7 +11,7 @@ use hal::{
     preempt,
     stack::Bounds,
     sync::Lock,
-    traps::{self, Fault, Upcalls},
+    traps::{self, Fault, Switch, Upcalls},
 };
 use std::{
     ptr::NonNull,
@@ -73,7 +73,7 @@ impl Upcalls for Listener {
     fn on_line(&self, line: Line) {
         heard().lines.fetch_or(1 << line.0, Relaxed);
     }
-    fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
+    fn on_fault(&self, fault: &Fault, _: &Frame) -> Switch {
         panic!("{fault}")
     }
     fn on_exit(

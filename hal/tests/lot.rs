@@ -7,7 +7,7 @@ use hal::{
     cores::{self, CoreSet, MAX_CORES},
     irq::{self, Line},
     lot, preempt,
-    traps::{self, Fault, Upcalls},
+    traps::{self, Fault, Switch, Upcalls},
 };
 use std::{
     collections::HashSet,
@@ -33,7 +33,7 @@ impl Upcalls for Listener {
         KICKS[cores::this_core()].fetch_add(1, Relaxed);
     }
     fn on_line(&self, _: Line) {}
-    fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
+    fn on_fault(&self, fault: &Fault, _: &Frame) -> Switch {
         panic!("{fault}")
     }
 }
