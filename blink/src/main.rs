@@ -24,7 +24,7 @@ use hal::{
     context::Frame,
     irq::{self, Line},
     power::{self, Status},
-    traps::{Fault, Upcalls},
+    traps::{Fault, Switch, Upcalls},
 };
 
 boot::entry!(main);
@@ -111,7 +111,7 @@ impl Upcalls for Image {
         irq::disable_line(line);
     }
 
-    fn on_fault(&self, fault: &Fault, _: &Frame) -> ! {
+    fn on_fault(&self, fault: &Fault, _: &Frame) -> Switch {
         panic!("{fault}");
     }
 }

@@ -182,7 +182,7 @@ fn every_function_runs_also_under_a_policy_that_drops_it() {
     struct Drops(Fifo, AtomicUsize);
     impl Policy for Drops {
         fn push(&self, task: Runnable, reason: Reason) {
-            if reason == Reason::Spawned && self.1.fetch_add(1, Relaxed) % 3 == 0 {
+            if reason == Reason::Spawned && self.1.fetch_add(1, Relaxed).is_multiple_of(3) {
                 return drop(task);
             }
             self.0.push(task, reason);

@@ -99,7 +99,7 @@ fn what_one_core_allocates_and_another_frees_does_not_pile_up() {
 fn allocating_in_an_interrupt_handler_is_named() {
     use hal::{
         context::Frame,
-        traps::{self, Fault, Upcalls},
+        traps::{self, Fault, Switch, Upcalls},
     };
     struct Allocating;
     impl Upcalls for Allocating {
@@ -108,7 +108,7 @@ fn allocating_in_an_interrupt_handler_is_named() {
             Machine::with_pages(64).alloc(layout(64));
         }
         fn on_line(&self, _: irq::Line) {}
-        fn on_fault(&self, _: &Fault, _: &Frame) -> ! {
+        fn on_fault(&self, _: &Fault, _: &Frame) -> Switch {
             unreachable!()
         }
     }
