@@ -8,7 +8,7 @@ use core::{
 };
 use executor::{
     stats,
-    task::{on_exit, spawn, yield_now},
+    task::{Builder, on_exit, spawn, yield_now},
     time::{Duration, Instant, sleep, sleep_until},
 };
 use hal::{
@@ -29,6 +29,12 @@ pub async fn run(machine: &Machine) -> ! {
     sleeping().await;
     println!("--- a task that waits for ever, cancelled");
     cancelling().await;
+    println!(
+        "--- a task that never awaits, on each core; 10 others that sleep for 10 ms at a time"
+    );
+    preempting().await;
+    println!("--- a stack that is too small");
+    overflowing().await;
     println!("--- the heap, from all of them at once");
     heap().await;
     println!("--- memory protection");
@@ -110,6 +116,66 @@ async fn cancelling() {
     let outcome = waiting.await;
     assert!(outcome.is_err_and(|error| error.is_cancelled()));
     println!("  and whoever joined it hears that it was cancelled");
+}
+
+/// Tasks that keep time while every core has one that never awaits.
+async fn preempting() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let before = stats::stats().total.preemptions;
+    let hog = |index| {
+        let is_over = is_over.clone();
+        let count = async move {
+            let mut turns = 0u64;
+            while !is_over.load(Relaxed) {
+                turns += 1;
+                hal::pause();
+            }
+            turns
+        };
+        Builder::new().name("hog").core(index).spawn(count)
+    };
+    let hogs: Vec<_> = (0..stats::stats().cores.len()).map(hog).collect();
+    let sleepers: Vec<_> = (0..10)
+        .map(|_| {
+            spawn(async {
+                let mut latest = Duration::ZERO;
+                for _ in 0..5 {
+                    let begin = Instant::now();
+                    sleep(Duration::from_millis(10)).await;
+                    latest = latest.max(begin.elapsed());
+                }
+                latest
+            })
+        })
+        .collect();
+    let mut latest = Duration::ZERO;
+    for sleeper in sleepers {
+        latest = latest.max(sleeper.await.expect("nobody cancels it"));
+    }
+    is_over.store(true, Relaxed);
+    for (core, hog) in hogs.into_iter().enumerate() {
+        let turns = hog.await.expect("nobody cancels it");
+        println!("  core {core}: its loop went round {turns} times");
+        assert!(turns > 0, "a loop never had its turn");
+    }
+    let preemptions = stats::stats().total.preemptions - before;
+    println!(
+        "  meanwhile each of the others slept 5 times, the longest for {} ms; {preemptions} preemptions",
+        latest.as_millis()
+    );
+    assert!(preemptions > 0, "nobody was preempted");
+}
+
+/// A task that recurses for ever ends, and nothing else does.
+async fn overflowing() {
+    #[inline(never)]
+    #[allow(unconditional_recursion, reason = "that is the point")]
+    fn deeper(depth: u64) -> u64 {
+        let room = core::hint::black_box([depth; 16]);
+        deeper(depth + 1) + room[3]
+    }
+    let outcome = spawn(async { deeper(0) }).await;
+    println!("  whoever joined it hears: {}", outcome.unwrap_err());
 }
 
 async fn heap() {

@@ -70,7 +70,7 @@ With none it runs the tour, passes on what it prints and exits as the guest does
         ],
         about: "\
 Runs the host's tests, then DIR/<arch>/tests on every variant of every board, the framework's own
-tests with DIR/<arch>/fixtures, and what an idle machine costs. Ends in `N passed, N failed`;
+tests with DIR/<arch>/fixtures, what an idle machine costs, and 5 seeds of `torture`. Ends in `N passed, N failed`;
 exit status 1 if anything failed or nothing was run.
   --board B      this board only
   --cores N      this many cores instead of each variant's own

@@ -1,5 +1,5 @@
 //! `test`: the host's tests, then every variant of every board, the framework's own tests, the
-//! shell, the smallest image, and what an idle machine costs.
+//! shell, the smallest image, what an idle machine costs, and a few seeds of torture.
 
 use crate::board::Board;
 use crate::machine::{Machine, Tree};
@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::problem::Result;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{fixtures, host, idle, long, matrix, scripted, suite};
+use crate::{fixtures, host, idle, long, matrix, scripted, suite, torture};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,6 +80,7 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
     shell(&usual, images, &options.filter, report);
     blink(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
+    tortured(&usual, images, &options.filter, report);
     if options.long {
         long::run(&usual, images, &options.filter, report);
     }
@@ -194,6 +195,14 @@ fn blink(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
     let image = machine.image(images, "blink");
     let (result, _) = scripted::boot(name, machine, &image, "tour", script);
     report.add(&result);
+}
+
+/// The executor's tests, preempted at random moments.
+fn tortured(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    let is_chosen = filter.is_empty() || filter == "torture";
+    if is_chosen && torture::BOARDS.contains(&machine.board) {
+        torture::run(machine, images, torture::FILTER, 1..6, false, report);
+    }
 }
 
 fn idle_cost(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What is run unless told otherwise.
-const FILTER: &str = "tests::executor";
+pub const FILTER: &str = "tests::executor";
+/// Where it is run unless told otherwise.
+pub const BOARDS: [Board; 2] = [Board::Pc, Board::Virt];
 const USUAL_SEEDS: u64 = 20;
 /// Nanoseconds between two preemptions where time is the wall clock's: each costs some.
 const WALL_BOUNDS: &str = ":20000:200000";
@@ -26,7 +28,7 @@ pub fn torture(options: &Options) -> Result<u8> {
     };
     let boards = match options.board {
         Some(_) => vec![options.board()?],
-        None => vec![Board::Pc, Board::Virt],
+        None => BOARDS.to_vec(),
     };
     for board in boards {
         board.check_qemu()?;

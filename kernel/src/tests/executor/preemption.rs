@@ -345,3 +345,31 @@ fn a_stack_overflow_ends_only_its_task_or_thread() {
     });
     runtime.shutdown();
 }
+
+#[kernel_test(limit = 120)]
+fn children_borrow_from_a_poll_that_waits_and_is_preempted() {
+    on_all_cores(async {
+        let (hogs, tasks) = hogs();
+        let count = scaled(1000);
+        let mut squares: Vec<usize> = (0..count).collect();
+        let sum = AtomicUsize::new(0);
+        let outcome = task::nursery(|scope| {
+            for square in &mut squares {
+                let sum = &sum;
+                scope.spawn(async move {
+                    *square *= *square;
+                    yield_now().await;
+                    sum.fetch_add(*square, Relaxed);
+                    Ok::<_, ()>(*square)
+                });
+            }
+        });
+        // In order, and also in what was borrowed.
+        assert_eq!(outcome.unwrap(), squares);
+        assert_eq!(sum.load(Relaxed), squares.iter().sum());
+        let halves = executor::parallel::join(|| squares.len(), || squares.iter().max());
+        assert_eq!(halves, (count, squares.last()));
+        hogs.end();
+        join(tasks).await;
+    });
+}
