@@ -47,6 +47,8 @@ pub(crate) struct Context {
     is_usual: bool,
     /// It is left because others are to run, not because it waits. Written by who leaves it.
     gave_way: Cell<bool>,
+    /// It gave way since it was last asked. Written by who leaves it, and by itself.
+    has_given_way: Cell<bool>,
     /// Up to when its time was counted, if its task is tracked.
     counted_to: Cell<u64>,
 }
@@ -81,6 +83,7 @@ impl Context {
                 stack: UnsafeCell::new(Some(stack)),
                 is_usual,
                 gave_way: Cell::new(false),
+                has_given_way: Cell::new(false),
                 counted_to: Cell::new(0),
             });
             this.as_ref().block.prepare(bounds, entry, argument);
@@ -145,7 +148,22 @@ impl Context {
     }
 
     pub(super) fn gave_way(&self) -> bool {
-        self.gave_way.get()
+        let gave_way = self.gave_way.get();
+        if gave_way {
+            self.has_given_way.set(true);
+        }
+        gave_way
+    }
+
+    /// It is about to look whether what it waits for has come.
+    pub(crate) fn begin_to_look(&self) {
+        self.has_given_way.set(false);
+    }
+
+    /// Whether it may wait: a wake that came after it began to look is still in its word. One that
+    /// came before it gave way is not, as being queued and being woken are one bit.
+    pub(super) fn may_wait(&self) -> bool {
+        !self.has_given_way.get() || cfg!(seeded = "wait_though_it_gave_way")
     }
 
     /// From here on its time counts.

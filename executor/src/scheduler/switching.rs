@@ -194,17 +194,22 @@ impl Context {
 }
 
 /// Leaves the poll that runs here. It goes on when its context is woken or, if
-/// it only gives way, when its turn comes again; maybe on another core.
+/// it only gives way, when its turn comes again; maybe on another core. One that
+/// is to wait and has given way since it [began to look](Context::begin_to_look)
+/// is not left: it has to look again.
 /// Err: there is no memory for a stack to go on with meanwhile; it was not left.
 pub(crate) fn suspend(gives_way: bool) -> Result<(), NoMemory> {
     let masked = irq::mask();
+    let context = Context::current();
+    if !gives_way && !context.may_wait() {
+        return Ok(());
+    }
     let worker = Worker::served();
     if worker.spare.get().is_none() {
         worker.find_spare()?;
     }
     let next = worker.take_spare().ok_or(NoMemory)?;
     worker.counters.0.suspensions.add(1);
-    let context = Context::current();
     context.set_gave_way(gives_way);
     // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one lives as long as its poll.
     unsafe { context::switch(next.as_ref().block(), context.after(offer)) };

@@ -64,6 +64,7 @@ fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output 
     let waker = waker::borrowed(context.header());
     let mut wakes_us = task::Context::from_waker(&waker);
     loop {
+        context.begin_to_look();
         if let Poll::Ready(output) = future.as_mut().poll(&mut wakes_us) {
             return output;
         }

@@ -15,6 +15,9 @@ const FIXTURES: &str = "fixtures::a_test_that_fails=fail fixtures::a_test_that_p
     fixtures::a_test_that_faults_in_an_interrupt_with_a_damaged_stack=panic \
     fixtures::a_test_that_overflows_its_stack=overflow \
     fixtures::a_test_that_overflows_the_stack_of_another_core=overflow \
+    fixtures::a_test_that_overflows_a_stack_that_grows=overflow \
+    fixtures::a_test_whose_stack_grows_too_far_under_a_guard=panic \
+    fixtures::a_test_whose_stack_finds_no_memory=panic \
     fixtures::a_test_that_triple_faults=reset \
     fixtures::a_test_that_hangs_with_interrupts_off=hang fixtures::a_test_that_exits_early=exit \
     fixtures::a_test_in_which_all_cores_print=print \
@@ -102,7 +105,11 @@ fn tests(list: &str, events: &Events) {
                 continue;
             }
             "panic" | "overflow" => {
-                say(format!("@@ {behaviour} core=2 it went wrong"));
+                // All that is asked of any of them.
+                say(format!(
+                    "@@ {behaviour} core=2 it went wrong: out of memory for the stack under a guard, \
+                     below the stack of 1020 KiB"
+                ));
                 say(format!("core 2: {name}+0x12"));
                 for core in [0, 1, 3] {
                     say(format!("core {core}: asleep"));
