@@ -43,7 +43,7 @@ fn every_way_to_go_wrong_is_told_as_what_it_is_and_the_rest_still_runs() {
 #[test]
 fn the_framework_is_tested_with_its_fixtures() {
     let outcome = Stage::new().run("test --no-host --board pc --images images --filter reported");
-    outcome.ends(0, "13 passed, 0 failed");
+    outcome.ends(0, "16 passed, 0 failed");
     outcome.says("a_hang_with_interrupts_off_is_reported_with_a_backtrace_that_names_the_test");
 }
 
