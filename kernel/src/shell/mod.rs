@@ -70,6 +70,12 @@ const COMMANDS: &[Command] = &[
         run: Run::Async(|_, argument| Box::pin(tasks::spawn(argument))),
     },
     Command {
+        name: "hog",
+        help: "hog <seconds>: a task on each core that never awaits, for `tasks` and `top`",
+        takes_argument: true,
+        run: Run::Now(|_, argument| tasks::hog(argument)),
+    },
+    Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
         takes_argument: false,

@@ -19,12 +19,12 @@ pub(super) fn tasks() {
     let mut tasks = stats::tasks();
     tasks.sort_unstable_by_key(|task| core::cmp::Reverse(task.age));
     println!(
-        "  {:<12} {:<10} {:<8} {:<8} {:<8} {:>8} {:>8} {:>8}  waits for",
-        "id", "name", "state", "core", "priority", "age", "polls", "running"
+        "  {:<12} {:<10} {:<9} {:<8} {:<8} {:>8} {:>8} {:>8} {:>14}  waits for",
+        "id", "name", "state", "core", "priority", "age", "polls", "running", "stack"
     );
     for task in tasks.iter().take(MOST_ROWS) {
         println!(
-            "  {:<12} {:<10} {:<8} {:<8} {:<8} {:>8} {:>8} {:>8}  {}",
+            "  {:<12} {:<10} {:<9} {:<8} {:<8} {:>8} {:>8} {:>8} {:>14}  {}",
             format!("{}", task.id),
             name(task),
             state(task),
@@ -33,6 +33,7 @@ pub(super) fn tasks() {
             task.age.map_or(String::new(), span),
             task.polls,
             span(task.running),
+            task.stack.map_or(String::from("-"), stack),
             task.waits_for
         );
     }
@@ -63,6 +64,11 @@ pub(super) fn core(task: &TaskInfo) -> String {
         (None, Some(core)) => format!("{core}"),
         (None, None) => String::from("-"),
     }
+}
+
+/// Bytes of stack that were in use when it was last left in the middle of a poll, and KiB with memory.
+fn stack((used, memory): (usize, usize)) -> String {
+    format!("{used} B/{} KiB", memory / 1024)
 }
 
 /// A duration in few characters.
@@ -105,6 +111,11 @@ pub(super) fn stats() {
         row(&format!("{index}"), core, stats.age);
     }
     row("all", &stats.total, stats.age * stats.cores.len() as u32);
+    let total = &stats.total;
+    println!(
+        "  left in the middle of a poll: {} waited or gave way, {} were preempted, {} could not be, {} are lost",
+        total.suspensions, total.preemptions, total.unpreempted, total.lost
+    );
     let by_cores: u64 = stats.cores.iter().map(|core| core.spawned).sum();
     println!(
         "  spawned from outside: {}; live tasks: {}, waiting for any core: {}; counted for {}",
@@ -113,6 +124,26 @@ pub(super) fn stats() {
         stats.injected,
         span(stats.age)
     );
+}
+
+/// Leaves a task on each core that never awaits.
+pub(super) fn hog(argument: &str) {
+    let seconds = argument.parse::<u32>().ok();
+    let Some(seconds) = seconds.filter(|seconds| (1..=3600).contains(seconds)) else {
+        println!("  hog <seconds>: for how long, from 1 to 3600");
+        return;
+    };
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    for core in 0..stats::stats().cores.len() {
+        let task = Builder::new().name("hog").core(core);
+        let busy = async move {
+            while Instant::now() < end {
+                hal::pause();
+            }
+        };
+        task.spawn(busy).detach();
+    }
+    println!("  a task `hog` on each core for {seconds} s: look with `tasks` and `top`");
 }
 
 /// Spawns tasks: either waits for them and tells where they ended, or lets them live for a while.

@@ -62,12 +62,12 @@ fn frame(last: &Seen) -> Seen {
     let used = |task: &TaskInfo| since(task.running, last.running.get(&task.id));
     tasks.sort_by_key(|task| Reverse(used(task)));
     print!(
-        "  share  {:<12} {:<10} {:<8} {:<8} {:>8}  waits for\x1b[K\n",
+        "  share  {:<12} {:<10} {:<9} {:<8} {:>8}  waits for\x1b[K\n",
         "id", "name", "state", "core", "polls"
     );
     for task in tasks.iter().take(ROWS) {
         print!(
-            "  {:3} %  {:<12} {:<10} {:<8} {:<8} {:>8}  {}\x1b[K\n",
+            "  {:3} %  {:<12} {:<10} {:<9} {:<8} {:>8}  {}\x1b[K\n",
             tasks::per_cent(used(task), elapsed),
             alloc::format!("{}", task.id),
             tasks::name(task),
