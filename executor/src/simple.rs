@@ -34,9 +34,14 @@ fn wakes_of(core: usize) -> &'static AtomicUsize {
 /// Runs a future to its end on this core, which sleeps while the future waits.
 /// It needs no runtime, allocates nothing and runs nothing else.
 ///
-/// Within a task of a runtime it would hold the core; await there instead. What the
-/// future spawns or sleeps for panics: see [the module](self).
+/// Within a task of a runtime it would hold the core, and the task may be moved to
+/// another; there it is `task::wait`. What the future spawns or sleeps for panics
+/// elsewhere: see [the module](self).
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    if crate::task::waker::current_header().is_some() {
+        return crate::task::wait(future);
+    }
     let core = cores::this_core();
     let wakes = wakes_of(core);
     // The core itself is the waker's data: it has nothing to outlive. A wake that is meant for another

@@ -7,6 +7,8 @@
     reason = "loom's threads are not threads, and its own `Arc` would order what the model should not"
 )]
 
+#[path = "loom/context.rs"]
+mod context;
 #[path = "loom/drain.rs"]
 mod drain;
 #[path = "loom/idle.rs"]

@@ -288,6 +288,14 @@ fn block_on_within_a_task_waits() {
 }
 
 #[test]
+fn block_on_simple_within_a_task_waits_too() {
+    runtime(1).block_on(async {
+        let other = spawn(async { yield_now().await });
+        executor::block_on_simple(other).unwrap();
+    });
+}
+
+#[test]
 fn wait_outside_a_task_sleeps_until_it_is_ready() {
     let runtime = runtime(2);
     let task = runtime.spawn(async { 5 });

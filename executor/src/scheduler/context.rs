@@ -163,7 +163,7 @@ impl Context {
     /// Whether it may wait: a wake that came after it began to look is still in its word. One that
     /// came before it gave way is not, as being queued and being woken are one bit.
     pub(super) fn may_wait(&self) -> bool {
-        !self.has_given_way.get() || cfg!(seeded = "wait_though_it_gave_way")
+        !self.has_given_way.get() || cfg!(broken = "wait_though_it_gave_way")
     }
 
     /// From here on its time counts.

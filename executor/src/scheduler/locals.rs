@@ -20,7 +20,7 @@ impl Worker {
                 .get()
                 .is_none_or(|other| other == context.into())
         );
-        if cfg!(seeded = "locals_not_held") {
+        if cfg!(broken = "locals_not_held") {
             return;
         }
         self.local_context.set(Some(context.into()));

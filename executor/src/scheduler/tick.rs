@@ -156,7 +156,7 @@ impl Worker {
         // A poll that holds no guard is not in the middle of anything that is the owner's.
         if self.has_next()
             && is_in_poll(hal::context::current())
-            && !cfg!(seeded = "next_slot_not_shown")
+            && !cfg!(broken = "next_slot_not_shown")
         {
             self.flush();
         }

@@ -326,16 +326,18 @@ impl State {
     pub fn suspend(&self, task: Word, gave_way: bool) -> Option<Word> {
         let mut old = self.0.load(Relaxed);
         loop {
-            let again = gave_way || old & QUEUED != 0;
+            let again =
+                gave_way || old & QUEUED != 0 && !cfg!(seeded = "context_parks_though_woken");
             let mut new = old & !(RUNNING | PLACE) | task.0 & PLACE;
+            if cfg!(seeded = "context_parks_though_woken") {
+                new &= !QUEUED;
+            }
             if again {
                 new |= QUEUED;
             }
             // Release pairs with the acquire in `start`: who resumes it sees its registers and its stack.
-            match self
-                .0
-                .compare_exchange_weak(old, new, pause_order(), Relaxed)
-            {
+            let order = ordering!(Release unless seeded = "context_suspend_relaxed");
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
                 Ok(_) => return again.then_some(Word(new)),
                 Err(now) => old = now,
             }
