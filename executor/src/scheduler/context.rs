@@ -313,6 +313,6 @@ impl Pool {
 impl Shared {
     /// How many contexts are kept that nobody uses.
     pub(super) fn contexts_kept(&self) -> usize {
-        2 * self.cores().len()
+        8 * self.cores().len()
     }
 }

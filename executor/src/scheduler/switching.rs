@@ -65,14 +65,15 @@ impl Worker {
         // SAFETY: interrupts are masked; it is a spare one, so saved and nobody else's; the current one
         // lives until this function returns.
         unsafe { context::switch(context.as_ref().block(), AfterSwitch::NOTHING) };
-        drop(masked);
+        // Masked until the end: an interrupt takes what runs on a core that serves a worker for one
+        // of its contexts.
         self.publish_polls();
         self.flush();
         self.leave_timers();
-        let _masked = irq::mask();
         self.stop_ticks();
         hal::clock::disarm();
         cores::set_local(core::ptr::null_mut());
+        drop(masked);
     }
 
     /// The loop is to end: goes back to where `run` was called. Returns when
