@@ -9,7 +9,7 @@
 
 use core::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::atomic::{AtomicUsize, Ordering::*},
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
@@ -38,10 +38,16 @@ fn wakes_of(core: usize) -> &'static AtomicUsize {
 /// another; there it is `task::wait`. What the future spawns or sleeps for panics
 /// elsewhere: see [the module](self).
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
+    let future = pin!(future);
     #[cfg(all(feature = "alloc", not(loom)))]
-    if crate::task::waker::current_header().is_some() {
-        return crate::task::wait(future);
+    if let Some(task) = crate::task::waker::current_header() {
+        return crate::task::wait_in_task(task, future);
     }
+    block(future)
+}
+
+/// The same, where no task runs.
+pub(crate) fn block<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let core = cores::this_core();
     let wakes = wakes_of(core);
     // The core itself is the waker's data: it has nothing to outlive. A wake that is meant for another
@@ -49,7 +55,6 @@ pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     // SAFETY: the functions below keep the contract of wakers for any number of a core.
     let waker = unsafe { Waker::from_raw(RawWaker::new(core as *const (), &VTABLE)) };
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
     loop {
         // Acquire pairs with the release in `wake`: what was written before the wake is seen.
         let seen = wakes.load(Acquire);

@@ -47,6 +47,8 @@ pub(crate) use call::Call;
 #[cfg(not(loom))]
 pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
 #[cfg(not(loom))]
+pub(crate) use wait::wait_in_task;
+#[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},
     group::{ChildError, GroupHandle, Scope, TaskGroup, nursery, nursery_independent, task_group},

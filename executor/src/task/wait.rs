@@ -3,7 +3,7 @@
 use super::{TaskError, cell::Header, group::Children, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
-    simple::block_on_simple,
+    simple,
 };
 use alloc::sync::Arc;
 use core::{
@@ -42,10 +42,12 @@ use hal::{irq, preempt};
 /// ever; and if there is no memory for a stack to go on with meanwhile.
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
     let future = pin!(future.into_future());
-    assert_may_wait();
     match waker::current_header() {
         Some(task) => wait_in_task(task, future),
-        None => block_on_simple(future),
+        None => {
+            assert_may_wait();
+            simple::block(future)
+        }
     }
 }
 
@@ -58,7 +60,9 @@ pub(super) fn assert_may_wait() {
     );
 }
 
-fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output {
+/// Waits in the poll of this task, which runs here.
+pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output {
+    assert_may_wait();
     let context = Context::current();
     // Of the context, not of the task: that is polled already.
     let waker = waker::borrowed(context.header());
