@@ -54,19 +54,24 @@ impl Worker {
     }
 
     /// The same for nearly all tasks: no finalizers, at home on this core, and
-    /// somebody waits for the outcome.
+    /// somebody waits for the outcome. False: it was not so, and code of the
+    /// user's may have run, so who called this may be on another core.
     #[inline(always)]
-    pub(super) fn end_usual(&self, header: &Header) {
+    #[must_use]
+    pub(super) fn end_usual(&self, header: &Header) -> bool {
         if header.extra().is_some() || header.home.as_ptr().cast_const() != self.usual_home.get() {
-            return Self::end_unusual(header);
+            Self::end_unusual(header);
+            return false;
         }
         // SAFETY: the owner of the list, and the task is in it.
         unsafe { self.registry.remove_own(header) };
         if !header.state.end_joined() {
-            return Self::end_removed(header);
+            Self::end_removed(header);
+            return false;
         }
         self.wake_joiner(header);
         self.counters.0.finished.add(1);
+        true
     }
 
     #[inline(never)]

@@ -73,7 +73,11 @@ impl Worker {
                 let (is_ready, yielded) = Self::poll_future(header);
                 let worker = Self::served();
                 if is_ready {
-                    worker.end_usual(header);
+                    if !worker.end_usual(header) {
+                        // What it left behind may have waited: this may be another core.
+                        Self::served().fairness.count();
+                        break;
+                    }
                 } else if yielded {
                     if !header.state.yields(started) {
                         Self::pause_turn(header, yielded);
