@@ -79,10 +79,7 @@ impl Worker {
                         break;
                     }
                 } else if yielded {
-                    if !header.state.yields(started) {
-                        Self::pause_turn(header, yielded);
-                        break;
-                    }
+                    header.state.yields();
                     // It takes the place at the back, and the one in front the turn.
                     if worker.fairness.count()
                         && worker.ready.get() & !NORMAL_RING == 0
@@ -94,8 +91,9 @@ impl Worker {
                     }
                     worker.requeue(task, started);
                     break;
-                } else if !header.state.parks() {
-                    Self::pause_turn(header, yielded);
+                } else if let Some(word) = header.state.parks() {
+                    worker.fairness.count();
+                    worker.requeue(task, word);
                     break;
                 }
                 if !worker.fairness.count() || worker.has_mail() {
@@ -269,15 +267,6 @@ impl Worker {
         self.push_back(task, word);
         if waits {
             self.notify_others();
-        }
-    }
-
-    /// A turn of a task that was paused by others meanwhile, or not as it wanted.
-    #[inline(never)]
-    fn pause_turn(header: &Header, yielded: bool) {
-        Self::served().fairness.count();
-        if let Turn::Again(word) = Self::pause(header, yielded) {
-            Self::served().requeue(header.into(), word);
         }
     }
 

@@ -256,33 +256,35 @@ impl State {
         Word(old + RUNNING - QUEUED)
     }
 
-    /// RUNNING to parked, if it was neither woken nor cancelled.
+    /// A usual task waits: RUNNING to parked or, if it was woken or cancelled
+    /// meanwhile, to QUEUED. Some: put it into a queue.
     #[inline]
     #[must_use]
-    pub fn parks(&self) -> bool {
-        // Not as it was when the poll began: a task that is to wait has most likely made a waker since.
-        let old = self.0.load(Relaxed);
-        old & (QUEUED | CANCEL) == 0
-            // Release pairs with the acquire in `start`.
-            && self
-                .0
-                .compare_exchange(old, old ^ RUNNING, pause_order(), Relaxed)
-                .is_ok()
+    pub fn parks(&self) -> Option<Word> {
+        // Who woke or cancelled it has set QUEUED and left it to this. A cancelled one is ended when
+        // it comes out of the queue. Release pairs with the acquire in `start`.
+        let old = self.0.fetch_sub(RUNNING, pause_order());
+        debug_assert!(old & (RUNNING | DONE) == RUNNING, "{old:#x}");
+        debug_assert!(old & (CANCEL | QUEUED) != CANCEL, "{old:#x}");
+        let lost = cfg!(seeded = "task_parks_though_woken");
+        (old & QUEUED != 0 && !lost).then_some(Word(old - RUNNING))
     }
 
-    /// RUNNING to QUEUED, if nothing else has happened since the poll began.
+    /// A usual task yields: RUNNING to QUEUED. Put it into a queue.
     #[inline]
-    #[must_use]
-    pub fn yields(&self, started: Word) -> bool {
-        let old = started.0;
-        // Release pairs with the acquire in `start`.
-        self.0
-            .compare_exchange(old, old ^ (RUNNING | QUEUED), pause_order(), Relaxed)
-            .is_ok()
+    pub fn yields(&self) {
+        // One subtraction clears the one bit and sets the other. Release pairs with the acquire in `start`.
+        let old = self.0.fetch_sub(RUNNING - QUEUED, pause_order());
+        debug_assert!(old & (RUNNING | DONE) == RUNNING, "{old:#x}");
+        if old & QUEUED != 0 && !cfg!(seeded = "task_yields_though_woken") {
+            // It was woken or cancelled as well. The subtraction has taken QUEUED instead: still this core's.
+            self.put_off();
+        }
     }
 
     /// The poll returned `Pending`: RUNNING to parked or, if it yielded or was
-    /// woken meanwhile, to QUEUED. What `parks` and `yields` do, and all else.
+    /// woken meanwhile, to QUEUED. What `parks` and `yields` do, and all else; a
+    /// task that was cancelled stays RUNNING, to be ended at once.
     pub fn pause(&self, yielded: bool) -> Pause {
         let mut old = self.0.load(Relaxed);
         loop {

@@ -32,6 +32,8 @@ struct Script {
     finalizer_awaits: Option<usize>,
     /// It yields so often first.
     yields: usize,
+    /// It is not a usual task, so `pause` says what becomes of it.
+    with_care: bool,
 }
 
 /// What is in the task's place for it.
@@ -153,14 +155,15 @@ impl Task {
             self.drop_stage(Outcome::Output);
             return self.finish();
         }
-        // What the loop tries first, as `turns` does.
-        if yielded && self.state().yields(started) {
+        if self.script.with_care {
+            return self.pause(yielded);
+        }
+        // As `turns_by_stealing` does.
+        if yielded {
+            self.state().yields();
             return true;
         }
-        if !yielded && self.state().parks() {
-            return false;
-        }
-        self.pause(yielded)
+        self.state().parks().is_some()
     }
 
     /// Whether it is ready, and whether it yielded.
@@ -446,21 +449,30 @@ fn three_threads(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
+/// As a usual task, and as one that is not.
+fn in_both_ways(model: impl Fn(bool)) {
+    model(false);
+    model(true);
+}
+
 /// Both events are seen by some poll, also if the second wake finds it queued
 /// already, and there are no more polls than wakes ask for.
 #[test]
 fn two_wakers_and_a_poller() {
-    three_threads(|| {
-        let task = Task::new(Script {
-            awaits: 2,
-            ..Script::default()
-        });
-        let wakers = [0, 1].map(|number| spawn(&task, fire(number)));
-        task.run();
-        wakers.into_iter().for_each(|waker| waker.join().unwrap());
-        assert!(task.polls() <= 3);
-        detach(&task);
-        task.check();
+    in_both_ways(|with_care| {
+        three_threads(move || {
+            let task = Task::new(Script {
+                awaits: 2,
+                with_care,
+                ..Script::default()
+            });
+            let wakers = [0, 1].map(|number| spawn(&task, fire(number)));
+            task.run();
+            wakers.into_iter().for_each(|waker| waker.join().unwrap());
+            assert!(task.polls() <= 3);
+            detach(&task);
+            task.check();
+        })
     });
 }
 
@@ -550,18 +562,21 @@ fn a_dropped_waker_and_a_wake_against_the_end_of_a_poll() {
 /// A task that yields is queued by that; a wake meanwhile does not queue it twice.
 #[test]
 fn a_wake_against_a_yield() {
-    loom::model(|| {
-        let task = Task::new(Script {
-            awaits: 1,
-            yields: 1,
-            ..Script::default()
-        });
-        let waker = spawn(&task, fire(0));
-        task.run();
-        waker.join().unwrap();
-        assert!(task.polls() <= 3);
-        detach(&task);
-        task.check();
+    in_both_ways(|with_care| {
+        loom::model(move || {
+            let task = Task::new(Script {
+                awaits: 1,
+                yields: 1,
+                with_care,
+                ..Script::default()
+            });
+            let waker = spawn(&task, fire(0));
+            task.run();
+            waker.join().unwrap();
+            assert!(task.polls() <= 3);
+            detach(&task);
+            task.check();
+        })
     });
 }
 
@@ -570,23 +585,26 @@ fn a_wake_against_a_yield() {
 /// Before the first poll, within it, or parked after it.
 #[test]
 fn cancel_against_a_poll() {
-    loom::model(|| {
-        let task = Task::new(Script {
-            awaits: 1,
-            ..Script::default()
-        });
-        let canceller = spawn(&task, |task| {
-            assert!(task.cancel());
-            task.release();
-        });
-        task.run();
-        canceller.join().unwrap();
-        assert!(task.polls() <= 1);
-        let mut handle = Handle::new(&task);
-        assert!(handle.poll(0));
-        handle.drop();
-        assert_eq!(task.outcome(), Some(Outcome::Cancelled));
-        task.check();
+    in_both_ways(|with_care| {
+        loom::model(move || {
+            let task = Task::new(Script {
+                awaits: 1,
+                with_care,
+                ..Script::default()
+            });
+            let canceller = spawn(&task, |task| {
+                assert!(task.cancel());
+                task.release();
+            });
+            task.run();
+            canceller.join().unwrap();
+            assert!(task.polls() <= 1);
+            let mut handle = Handle::new(&task);
+            assert!(handle.poll(0));
+            handle.drop();
+            assert_eq!(task.outcome(), Some(Outcome::Cancelled));
+            task.check();
+        })
     });
 }
 
@@ -627,21 +645,24 @@ fn cancel_against_a_wake() {
 
 #[test]
 fn cancel_against_a_wake_and_a_poll() {
-    three_threads(|| {
-        let task = Task::new(Script {
-            awaits: 1,
-            ..Script::default()
-        });
-        let waker = spawn(&task, fire_by_value(0));
-        let canceller = spawn(&task, |task| {
-            task.cancel();
-            task.release();
-        });
-        task.run();
-        waker.join().unwrap();
-        canceller.join().unwrap();
-        detach(&task);
-        task.check();
+    in_both_ways(|with_care| {
+        three_threads(move || {
+            let task = Task::new(Script {
+                awaits: 1,
+                with_care,
+                ..Script::default()
+            });
+            let waker = spawn(&task, fire_by_value(0));
+            let canceller = spawn(&task, |task| {
+                task.cancel();
+                task.release();
+            });
+            task.run();
+            waker.join().unwrap();
+            canceller.join().unwrap();
+            detach(&task);
+            task.check();
+        })
     });
 }
 
