@@ -114,6 +114,32 @@ impl<T> TaskHandle<T> {
         Ok(())
     }
 
+    /// Takes the waker back, which is there. False: the task has ended.
+    #[inline(never)]
+    fn withdraw_joiner(&mut self) -> bool {
+        if !self.header().state.withdraw_joiner() {
+            return false;
+        }
+        // Before code of others runs, which may panic: it is taken once.
+        self.progress = Progress::Idle;
+        // SAFETY: withdrawn, so it is ours.
+        drop(unsafe { self.header().take_joiner() });
+        true
+    }
+
+    /// Nobody has taken the outcome, and nobody will.
+    #[inline(never)]
+    fn forget(&mut self) {
+        if self.progress == Progress::Waiting {
+            self.withdraw_joiner();
+        }
+        let header = self.header();
+        if header.state.forget() {
+            // SAFETY: done, and nobody has taken it: it is the handle's.
+            unsafe { header.drop_outcome() };
+        }
+    }
+
     /// The task is done.
     #[inline]
     fn take(&mut self) -> Result<T, TaskError> {
@@ -144,51 +170,43 @@ pub(super) fn cancel(header: &Header) -> bool {
 impl<T> Future for TaskHandle<T> {
     type Output = Result<T, TaskError>;
 
+    // Inlined, and the context is given to nobody: so the compiler knows whose waker it is, and need
+    // not make one.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if this.is_finished() {
-            return Poll::Ready(this.take());
+        if self.is_finished() {
+            return Poll::Ready(self.take());
         }
-        if this.progress == Progress::Waiting {
+        if self.progress == Progress::Waiting {
             // SAFETY: offered, so it is there; whoever ends the task only reads it out.
-            let same = unsafe { this.header().joiner() }.will_wake(context.waker());
-            if same {
+            if unsafe { self.header().joiner() }.will_wake(context.waker()) {
                 return Poll::Pending;
             }
-            if !this.header().state.withdraw_joiner() {
-                return Poll::Ready(this.take());
+            if !self.withdraw_joiner() {
+                return Poll::Ready(self.take());
             }
-            // Before code of others runs, which may panic: it is taken once.
-            this.progress = Progress::Idle;
-            // SAFETY: withdrawn, so it is ours.
-            drop(unsafe { this.header().take_joiner() });
         }
-        let header = this.header();
+        let header = self.header();
         // SAFETY: nothing is offered, so the place is the handle's and empty.
         unsafe { header.write_joiner(waker::clone_to_wait(context.waker(), &"join")) };
         if !header.state.offer_joiner() {
             // SAFETY: not offered, so it is ours.
             drop(unsafe { header.take_joiner() });
-            return Poll::Ready(this.take());
+            return Poll::Ready(self.take());
         }
-        this.progress = Progress::Waiting;
+        self.progress = Progress::Waiting;
         Poll::Pending
     }
 }
 
 impl<T> Drop for TaskHandle<T> {
+    #[inline]
     fn drop(&mut self) {
-        let header = self.header();
-        if self.progress == Progress::Waiting && header.state.withdraw_joiner() {
-            // SAFETY: withdrawn, so it is ours.
-            drop(unsafe { header.take_joiner() });
-        }
-        if self.progress != Progress::Taken && header.state.forget() {
-            // SAFETY: done, and nobody has taken it: it is the handle's.
-            unsafe { header.drop_outcome() };
+        if self.progress != Progress::Taken {
+            self.forget();
         }
         // SAFETY: the handle's own reference.
-        unsafe { waker::release_handle(header) };
+        unsafe { waker::release_handle(self.header()) };
     }
 }
 

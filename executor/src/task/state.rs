@@ -436,17 +436,17 @@ impl State {
         self.0.load(Relaxed) & HANDLE != 0
     }
 
-    /// RUNNING to DONE with a join waker there, as [`end`](Self::end) does; false:
-    /// it is not so, or something came between.
+    /// RUNNING to DONE with a join waker there and not woken meanwhile, as
+    /// [`end`](Self::end) does; false: it is not so, or something came between.
     #[inline]
     #[must_use]
     pub fn end_joined(&self) -> bool {
         let old = self.0.load(Relaxed);
-        // As in `end`.
-        old & (HANDLE | JOINER) == HANDLE | JOINER
+        // One addition clears the one bit and sets the other. All else as in `end`.
+        old & (HANDLE | JOINER | QUEUED) == HANDLE | JOINER
             && self
                 .0
-                .compare_exchange(old, done(old), end_order(), Relaxed)
+                .compare_exchange(old, old + (DONE - RUNNING), end_order(), Relaxed)
                 .is_ok()
     }
 

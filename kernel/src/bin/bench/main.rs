@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod contexts;
 mod tasks;
 
 use boot::BootInfo;
@@ -28,6 +29,7 @@ fn main(info: &'static BootInfo) -> ! {
     );
     report("boot_to_all_cores_up", machine.boot_cycles, "instructions");
     tasks::run();
+    contexts::run();
     power::exit(Status::Success)
 }
 

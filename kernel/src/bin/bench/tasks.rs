@@ -29,18 +29,13 @@ pub fn run() {
         }
     });
     bare();
-    // What is made once is made before anything is counted.
-    run_task(&runtime, spawn_run_join(100));
-    measure("spawn_run_join", 1000, || {
-        run_task(&runtime, spawn_run_join(1000))
-    });
-    measure("yield_among_2", 2000, || {
-        run_task(&runtime, yields(2, 1000))
-    });
+    spawn_yield_wake(
+        &runtime,
+        ["spawn_run_join", "yield_among_2", "wake_to_poll"],
+    );
     measure("yield_among_1000", 100_000, || {
         run_task(&runtime, yields(1000, 100))
     });
-    measure("wake_to_poll", 2000, || run_task(&runtime, ping_pong()));
     measure("spawn_batch_of_100", 100, || {
         run_task(&runtime, spawn_batches(1))
     });
@@ -48,7 +43,19 @@ pub fn run() {
     steal();
     memory(&runtime);
     drop(runtime);
+    // The same without preemption: tasks that await pay nothing for it.
+    let builder = Runtime::builder().workers(1).quantum(None);
+    let names = ["spawn_unpreempted", "yield_unpreempted", "wake_unpreempted"];
+    spawn_yield_wake(&builder.build().expect("one core is there"), names);
     timers();
+}
+
+fn spawn_yield_wake(runtime: &Runtime, [spawn, yields_to, wake]: [&str; 3]) {
+    // What is made once is made before anything is counted.
+    run_task(runtime, spawn_run_join(100));
+    measure(spawn, 1000, || run_task(runtime, spawn_run_join(1000)));
+    measure(yields_to, 2000, || run_task(runtime, yields(2, 1000)));
+    measure(wake, 2000, || run_task(runtime, ping_pong()));
 }
 
 /// The same futures, polled by hand in a loop: what they cost without any executor.

@@ -1,12 +1,13 @@
-//! As many tasks as the machine holds.
+//! As many tasks and threads as the machine holds.
 
-use super::live_bytes;
+use super::{live_bytes, on, scaled};
+use alloc::{sync::Arc, vec::Vec};
 use core::{
     future::pending,
     hint::black_box,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
-use executor::{Runtime, task};
+use executor::{Runtime, stats, task, thread};
 use hal::layout::PAGE;
 use testing::kernel_test;
 
@@ -43,4 +44,51 @@ fn a_million_tasks_live_at_once() {
     );
     runtime.shutdown_now();
     assert_eq!(live_bytes(), before);
+}
+
+/// What a thread keeps on its stack while it waits.
+const TOUCHED: usize = 8 << 10;
+
+/// Fills its stack, waits until it may go on, and looks whether all of it is still there.
+fn fill_and_wait(number: usize, waiting: &AtomicUsize) {
+    let fill = black_box([number as u64; TOUCHED / 8]);
+    waiting.fetch_add(1, Relaxed);
+    thread::park();
+    assert!(fill.iter().all(|&word| word == number as u64));
+}
+
+#[kernel_test(limit = 300)]
+fn ten_thousand_threads_live_at_once() {
+    let count = scaled(10_000);
+    on(Runtime::builder().track(true), async move {
+        let before = crate::mem::frames().stats().free;
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let spawn = |number| {
+            let waiting = waiting.clone();
+            thread::spawn(move || fill_and_wait(number, &waiting))
+        };
+        let threads: Vec<_> = (0..count).map(spawn).collect();
+        while waiting.load(Relaxed) < count {
+            task::yield_now().await;
+        }
+        // All have filled their stacks. Where each is seen to have done so, it has been left.
+        let has_filled =
+            |task: &stats::TaskInfo| task.stack.is_some_and(|(used, _)| used >= TOUCHED);
+        while stats::tasks()
+            .iter()
+            .filter(|task| has_filled(task))
+            .count()
+            < count
+        {
+            task::yield_now().await;
+        }
+        let frames = before - crate::mem::frames().stats().free;
+        crate::println!("{count} threads: {} bytes each", frames * PAGE / count);
+        for thread in &threads {
+            thread.thread().unpark();
+        }
+        for thread in threads {
+            thread.await.expect("its stack is as it was");
+        }
+    });
 }

@@ -14,7 +14,7 @@
 //! | `preemption` | polls that never await |
 //! | `lifecycle` | building and shutting down |
 //! | `modes` | the same function in every mode |
-//! | `memory` | as many tasks as the machine holds |
+//! | `memory` | as many tasks and threads as the machine holds |
 
 mod fairness;
 mod lifecycle;
