@@ -9,7 +9,7 @@
 //! never onto its stack, which may be unmapped. A voluntary [`switch`] saves
 //! only what a function call must keep, into the same frame.
 
-use crate::{arch, stack::Bounds};
+use crate::{arch, stack::Bounds, sync};
 pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
@@ -40,6 +40,8 @@ pub struct ContextBlock {
     pub(crate) masks: AtomicU32,
     /// Whether the last unmask lets interrupts in. Written by itself.
     pub(crate) unmask_after: AtomicBool,
+    /// Ranks of the locks that it holds, a bit for each; with debug assertions. Written by itself.
+    pub(crate) locks: AtomicU32,
     /// What the executor polls in it; null: nothing. Written by itself.
     task: AtomicPtr<()>,
     /// Top of the chain of its task-locals. Written by itself.
@@ -65,6 +67,7 @@ impl ContextBlock {
             soft: AtomicBool::new(false),
             masks: AtomicU32::new(0),
             unmask_after: AtomicBool::new(false),
+            locks: AtomicU32::new(0),
             task: AtomicPtr::new(ptr::null_mut()),
             locals: AtomicPtr::new(ptr::null_mut()),
             stack: UnsafeCell::new(Bounds::EMPTY),
@@ -216,6 +219,7 @@ pub(crate) fn current_anew() -> &'static ContextBlock {
 #[inline(never)]
 pub unsafe fn switch(next: NonNull<ContextBlock>, after: AfterSwitch) {
     debug_assert!(!arch::irq_are_enabled());
+    sync::assert_none_held();
     // Until the old one is saved, a trap would save over `next`: interrupts are masked, an NMI has a
     // frame of its own, and nothing here may fault and come back. So if the stack grows, it does now.
     arch::touch_below::<256>();

@@ -5,7 +5,7 @@ use hal::{
     bring_up,
     cores::{self, Arrival, CoreSet},
     irq, preempt,
-    sync::Lock,
+    sync::{Lock, Rank, assert_none_held, ranked},
 };
 use std::{
     cell::UnsafeCell,
@@ -47,8 +47,9 @@ fn trying_never_waits_and_lets_in_one_at_a_time_too() {
         }
         *tries.lock() += entered;
     });
-    assert_eq!(*lock.lock(), *tries.lock());
-    assert!(*lock.lock() > 0);
+    let (entered, tries) = (lock.into_inner(), tries.into_inner());
+    assert_eq!(entered, tries);
+    assert!(entered > 0);
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn interrupts_are_masked_while_a_lock_is_held() {
 
 #[test]
 fn masks_and_locks_may_be_dropped_in_any_order() {
-    let (a, b) = (Lock::new(()), Lock::new(()));
+    let (a, b) = (ranked(Rank::Stacks, ()), Lock::new(()));
     let first = irq::mask();
     let second = a.lock();
     let third = irq::mask();
@@ -254,4 +255,34 @@ fn numbers_of_busy_threads() -> HashSet<usize> {
     });
     assert_eq!(*count.lock(), THREADS * 100);
     numbers.lock().clone()
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic = "a lock of rank Stacks is taken under one of rank 31"]
+fn taking_locks_in_the_wrong_order_is_named_though_nobody_waits() {
+    let (outer, inner) = (ranked(Rank::Stacks, ()), Lock::new(()));
+    let _held = inner.lock();
+    drop(outer.lock());
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn locks_that_were_tried_are_given_back_in_any_order() {
+    let (a, b) = (Lock::new(()), Lock::new(()));
+    let first = a.lock();
+    let second = b.try_lock();
+    drop(first);
+    drop(second);
+    assert_none_held();
+    drop(ranked(Rank::Stacks, ()).lock());
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic = "locks are held here"]
+fn a_held_lock_is_noticed_before_code_of_others_is_called() {
+    let lock = Lock::new(());
+    let _held = lock.lock();
+    assert_none_held();
 }

@@ -20,7 +20,10 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
     task::Waker,
 };
-use hal::{cores, preempt, sync::Lock};
+use hal::{
+    cores, preempt,
+    sync::{Lock, Rank, ranked},
+};
 
 /// How far a runtime has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
@@ -93,12 +96,12 @@ impl Shared {
             born: clock.now(),
             clock,
             workers: (0..=count).map(worker).collect(),
-            outside: Lock::new(()),
+            outside: ranked(Rank::Growing, ()),
             references: AtomicUsize::new(count + 1),
             phase: AtomicU8::new(Phase::Open as u8),
             drained: Lock::new(None),
             seat: AtomicBool::new(false),
-            visitors: Lock::new(Vec::new()),
+            visitors: ranked(Rank::Growing, Vec::new()),
             serving: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             config,

@@ -346,6 +346,7 @@ impl Worker {
     #[inline(always)]
     fn poll_future(header: &Header) -> (bool, bool) {
         trace::event(trace::Kind::PollBegin, || header.id());
+        hal::sync::assert_none_held();
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
         // SAFETY: `start` made this core the owner of the future, and it has not ended.

@@ -16,7 +16,7 @@ use crate::{
     arch::paging as entry,
     flush,
     layout::{self, PAGE},
-    sync::Lock,
+    sync::{Lock, Rank, ranked},
 };
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
@@ -303,7 +303,7 @@ impl Space {
 }
 
 /// The kernel's own address space, shared by all cores.
-static KERNEL: Lock<Option<Space>> = Lock::new(None);
+static KERNEL: Lock<Option<Space>> = ranked(Rank::PageTables, None);
 /// Its topmost table, for what needs no lock. Written by `adopt`, before there are other cores.
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 

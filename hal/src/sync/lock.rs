@@ -2,23 +2,62 @@
 //! interrupts while it is held, so that a handler on the same core cannot meet
 //! it half way. Held for a bounded few instructions; by the console, until it
 //! writes by interrupts, for a line.
+//!
+//! Locks are taken by rising [`Rank`] only, so no two cores ever wait for each
+//! other. With debug assertions each lock looks at that, also when nobody else
+//! wants it: a wrong order is found the first time, not the first time it hangs.
 
 use super::flag::Flag;
 use crate::{
-    cores,
+    context, cores,
     irq::{self, Masked},
     stop,
 };
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// A value behind the lock.
 pub type Lock<T> = lock_api::Mutex<RawLock, T>;
 /// Holds the lock; unlocks and lets interrupts in again when dropped.
 pub type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
+/// Where a lock stands among others: who holds one may take only those further down this list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Rank {
+    /// Of what may grow while it is held: memory is allocated under it.
+    Growing,
+    /// The book of stacks.
+    Stacks,
+    /// The allocator's, of one size each: they get memory by whole frames.
+    Heap,
+    /// The kernel's page tables: they get frames.
+    PageTables,
+    /// Of nearly all: under it no other lock is taken.
+    Innermost = 31,
+}
+
+/// A lock within which others are taken.
+pub const fn ranked<T>(rank: Rank, value: T) -> Lock<T> {
+    Lock::from_raw(RawLock::new(rank), value)
+}
+
+/// Panics if what runs here holds a lock, with debug assertions. For where code of others is about
+/// to be called, or the core to go elsewhere.
+#[inline]
+#[track_caller]
+pub fn assert_none_held() {
+    if cfg!(debug_assertions) {
+        let held = context::current().locks.load(Relaxed);
+        assert!(held == 0, "locks are held here, of ranks {held:#b}");
+    }
+}
+
 /// The lock without a value.
 pub struct RawLock {
     flag: Flag,
+    rank: Rank,
+    /// It stands for its rank among the locks that its holder has. Written by the holder only.
+    is_noted: AtomicBool,
     /// Core that holds it plus one; 0: nobody. Written by the holder only.
     holder: AtomicU32,
 }
@@ -29,8 +68,40 @@ impl RawLock {
         self.holder.load(Relaxed) == cores::this_core() as u32 + 1
     }
 
+    const fn new(rank: Rank) -> Self {
+        Self {
+            flag: Flag::new(),
+            rank,
+            is_noted: AtomicBool::new(false),
+            holder: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
     fn taken(&self) {
         self.holder.store(cores::this_core() as u32 + 1, Relaxed);
+        if cfg!(debug_assertions) {
+            let held = context::current().locks.fetch_or(self.bit(), Relaxed);
+            // Who only tries may have another of the same rank already.
+            self.is_noted.store(held & self.bit() == 0, Relaxed);
+        }
+    }
+
+    fn bit(&self) -> u32 {
+        1 << self.rank as u32
+    }
+
+    /// Whoever waits for a lock must not hold one that is taken after it.
+    #[track_caller]
+    fn check_order(&self) {
+        assert!(!self.is_held_here(), "this core holds the lock already");
+        let held = context::current().locks.load(Relaxed);
+        assert!(
+            held < self.bit(),
+            "a lock of rank {:?} is taken under one of rank {}; see `hal::sync::Rank`",
+            self.rank,
+            held.ilog2()
+        );
     }
 }
 
@@ -41,17 +112,17 @@ unsafe impl lock_api::RawMutex for RawLock {
         clippy::declare_interior_mutable_const,
         reason = "lock_api asks for it"
     )]
-    const INIT: Self = Self {
-        flag: Flag::new(),
-        holder: AtomicU32::new(0),
-    };
+    const INIT: Self = Self::new(Rank::Innermost);
 
     type Guard = Masked;
 
     #[inline]
+    #[track_caller]
     fn lock(&self) -> Masked {
         let masked = irq::mask();
-        debug_assert!(!self.is_held_here(), "this core holds the lock already");
+        if cfg!(debug_assertions) {
+            self.check_order();
+        }
         self.flag.lock(|| {
             // A core that waits here has its interrupts masked: it must still hear a machine panic.
             stop::check();
@@ -72,6 +143,9 @@ unsafe impl lock_api::RawMutex for RawLock {
 
     #[inline]
     unsafe fn unlock(&self, masked: Masked) {
+        if cfg!(debug_assertions) && self.is_noted.load(Relaxed) {
+            context::current().locks.fetch_and(!self.bit(), Relaxed);
+        }
         self.holder.store(0, Relaxed);
         self.flag.unlock();
         drop(masked);

@@ -6,7 +6,7 @@ pub mod flag;
 #[cfg(not(loom))]
 mod lock;
 #[cfg(not(loom))]
-pub use lock::{Lock, LockGuard, RawLock};
+pub use lock::{Lock, LockGuard, Rank, RawLock, assert_none_held, ranked};
 
 /// Atomics that loom replaces when it checks a model.
 pub mod atomic {

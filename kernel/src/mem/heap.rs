@@ -28,7 +28,7 @@ use hal::{
     irq,
     layout::PAGE,
     preempt,
-    sync::Lock,
+    sync::{Lock, Rank, ranked},
 };
 
 /// The slabs of a class, apart from the words of others: two cache lines,
@@ -64,7 +64,7 @@ impl Heap {
     pub const fn new() -> Self {
         Self {
             caches: [const { Caches::new() }; MAX_CORES],
-            shared: [const { Shared(Lock::new(Slabs::new())) }; CLASSES],
+            shared: [const { Shared(ranked(Rank::Heap, Slabs::new())) }; CLASSES],
             counters: Counters {
                 large: AtomicUsize::new(0),
                 large_pages: AtomicUsize::new(0),

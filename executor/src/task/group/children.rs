@@ -19,7 +19,7 @@ use core::{
     mem,
     task::{Context, Poll, Waker},
 };
-use hal::sync::{Lock, LockGuard};
+use hal::sync::{Lock, LockGuard, Rank, ranked};
 
 pub(super) struct Group<T, E> {
     /// The task that made the group.
@@ -94,7 +94,7 @@ impl<T, E> Group<T, E> {
         Arc::new(Self {
             parent,
             fails_fast,
-            state: Lock::new(State::new()),
+            state: ranked(Rank::Growing, State::new()),
         })
     }
 

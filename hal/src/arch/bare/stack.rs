@@ -20,7 +20,7 @@ use crate::{
         generations::{Generations, Links},
         slots::Slots,
     },
-    sync::Lock,
+    sync::{Lock, Rank, ranked},
 };
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -46,11 +46,14 @@ struct Room {
     busy: usize,
 }
 
-static ROOM: Lock<Room> = Lock::new(Room {
-    slots: Slots::new(),
-    gone: Generations::new(),
-    busy: 0,
-});
+static ROOM: Lock<Room> = ranked(
+    Rank::Stacks,
+    Room {
+        slots: Slots::new(),
+        gone: Generations::new(),
+        busy: 0,
+    },
+);
 
 static RESERVES: [Reserve<READY>; MAX_CORES] = [const { Reserve::new() }; MAX_CORES];
 

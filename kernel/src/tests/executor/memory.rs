@@ -51,7 +51,8 @@ const TOUCHED: usize = 8 << 10;
 
 /// Fills its stack, waits until it may go on, and looks whether all of it is still there.
 fn fill_and_wait(number: usize, waiting: &AtomicUsize) {
-    let fill = black_box([number as u64; TOUCHED / 8]);
+    let mut fill = [number as u64; TOUCHED / 8];
+    black_box(&mut fill);
     waiting.fetch_add(1, Relaxed);
     thread::park();
     assert!(fill.iter().all(|&word| word == number as u64));
