@@ -19,6 +19,7 @@
 use super::{context::Context, mail::SPARE, shared::Phase, worker::Worker};
 use crate::task::{cell::Header, extra::Left};
 use core::{
+    cell::Cell,
     ptr::NonNull,
     sync::atomic::{Ordering::*, compiler_fence},
 };
@@ -117,11 +118,14 @@ impl Worker {
 
     // ---- spare contexts; the owner, with interrupts masked ----
 
-    /// A context for this core's loop to go on in; another is to be found.
+    /// A context for this core's loop to go on in. If it was the last, another is to be found.
     pub(super) fn take_spare(&self) -> Option<NonNull<Context>> {
-        let spare = self.spare.take();
-        // Also when there was none: there may be memory by now.
-        self.post_mail(SPARE);
+        // Contexts that yield to each other come by here each time, and leave theirs for the next.
+        let spare = self.spare.replace(self.second.take());
+        if self.spare.get().is_none() {
+            // Also when there was none: there may be memory by now.
+            self.post_mail(SPARE);
+        }
         spare
     }
 
@@ -141,7 +145,10 @@ impl Worker {
 
     /// No core serves this worker any more, nor will.
     pub(super) fn give_up_spare(&self) {
-        if let Some(spare) = self.spare.take() {
+        for spare in [self.spare.take(), self.second.take()]
+            .into_iter()
+            .flatten()
+        {
             // SAFETY: a loop has left it, or it never ran.
             let _ = unsafe { self.shared().pool.put(spare.as_ref(), usize::MAX) };
         }
@@ -149,9 +156,12 @@ impl Worker {
 
     /// A context that a loop has left for good.
     fn keep(&self, context: &Context) {
-        if self.spare.get().is_none() && context.is_usual() {
-            self.spare.set(Some(context.into()));
-            return;
+        let is_empty = |place: &&Cell<Option<_>>| place.get().is_none();
+        let empty = [&self.spare, &self.second].into_iter().find(is_empty);
+        if let Some(place) = empty
+            && context.is_usual()
+        {
+            return place.set(Some(context.into()));
         }
         let shared = self.shared();
         // SAFETY: a loop has left it, between turns.

@@ -89,6 +89,8 @@ pub(crate) struct Worker {
     pub(super) is_armed: Cell<bool>,
     /// A context for the loop to go on in, when a poll keeps the one it is on. Owner, and its interrupts.
     pub(super) spare: Cell<Option<NonNull<Context>>>,
+    /// The one after that, if a loop has left one here.
+    pub(super) second: Cell<Option<NonNull<Context>>>,
     /// A poll that was left for good, just now. Owner, and its traps.
     pub(super) lost: Cell<Option<Lost>>,
     /// Where `run` waits for the loop to end.
@@ -174,6 +176,7 @@ impl Worker {
             ticker: Ticker::new(),
             is_armed: Cell::new(false),
             spare: Cell::new(None),
+            second: Cell::new(None),
             lost: Cell::new(None),
             waits_here: Cell::new(None),
             local_context: Cell::new(None),
