@@ -189,14 +189,13 @@ impl Timers {
         let mut spare = None;
         loop {
             let mut locked = self.wheel.lock();
-            let wheel = match (&mut *locked, spare.take()) {
-                (Some(wheel), _) => wheel,
-                (none, Some(new)) => none.insert(new),
-                (None, None) => {
-                    drop(locked);
-                    spare = Some(Wheel::new());
-                    continue;
-                }
+            if locked.is_none() {
+                *locked = spare.take();
+            }
+            let Some(wheel) = &mut *locked else {
+                drop(locked);
+                spare = Some(Wheel::new());
+                continue;
             };
             // SAFETY: the lock is held.
             let old = unsafe { node.value.replace_waker(Some(waker)) };
