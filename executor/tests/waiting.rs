@@ -3,6 +3,7 @@
 use executor::{
     Runtime, TaskError,
     task::{self, Builder, on_exit, spawn, spawn_local, try_wait, wait, yield_now},
+    thread,
     time::{Duration, sleep, timeout},
 };
 use std::{
@@ -402,4 +403,42 @@ fn runtimes_with_waiting_tasks_are_shut_down_and_nothing_is_left() {
         runtime.shutdown_now();
         assert_eq!(ended.load(Relaxed), 20);
     }
+}
+
+#[test]
+fn polls_that_were_left_do_not_put_an_end_to_fair_turns() {
+    runtime(1).block_on(async {
+        // Each counts as two turns of the core, one right behind the other, of which any may be the
+        // one before a fair turn.
+        for round in 0..500 {
+            let rest = round % 7;
+            spawn(async move {
+                thread::yield_now();
+                (0..rest).for_each(|_| thread::yield_now());
+            })
+            .await
+            .unwrap();
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        let busy: Vec<_> = (0..2)
+            .map(|_| {
+                let is_over = is_over.clone();
+                spawn(async move {
+                    for _ in 0..100_000 {
+                        if is_over.load(Relaxed) {
+                            return true;
+                        }
+                        yield_now().await;
+                    }
+                    false
+                })
+            })
+            .collect();
+        let low = task::Builder::new().priority(executor::Priority::Low);
+        low.spawn(async move { is_over.store(true, Relaxed) })
+            .detach();
+        for busy in busy {
+            assert!(busy.await.unwrap(), "a task of low priority had no turn");
+        }
+    });
 }

@@ -28,7 +28,8 @@ pub const BOUND: u32 = PERIOD * SOURCES;
 /// When the next fair turn is due, and where it looks first.
 pub(super) struct Fairness {
     // Owner only:
-    /// Turns until the next fair one.
+    /// Turns until the next fair one. Below 0, too: a turn that is left in the middle counts when it goes
+    /// on, and once more when it ends.
     left: Cell<i32>,
     /// Where that looks first.
     source: Cell<u32>,
@@ -56,13 +57,13 @@ impl Fairness {
     pub(super) fn count(&self) -> bool {
         let left = self.left.get() - 1;
         self.left.set(left);
-        left != 0
+        left > 0
     }
 
     /// Whether the next turn is to be fair.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.left.get() == 0
+        self.left.get() <= 0
     }
 
     /// True every other turn.
