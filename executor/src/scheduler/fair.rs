@@ -1,8 +1,8 @@
 //! Turns that go out of order, so that nothing runnable waits for ever.
 //!
 //! Most turns take what is best for speed: the highest level, the newest task.
-//! Each 61st looks at the old ends instead, going round all levels and queues
-//! of the core and the injector. So whatever is first in its queue is polled
+//! Each 61st, and each after a preemption, looks at the old ends instead, going
+//! round all levels and queues of the core and the injector. So whatever is first in its queue is polled
 //! within [`BOUND`] turns of its core, whatever else is runnable, and what is
 //! behind `n` others in that queue within `(n + 1) * BOUND`.
 
@@ -90,10 +90,15 @@ impl Fairness {
         self.turns.store(self.turns() + since as u64, Relaxed);
     }
 
-    fn begin_round(&self) {
+    /// The next turn is to be fair. Not while the owner is in its loop.
+    pub(super) fn make_due(&self) {
+        self.begin_round(0);
+    }
+
+    fn begin_round(&self, turns: i32) {
         self.publish();
-        self.left.set(PERIOD as i32);
-        self.from.set(PERIOD as i32);
+        self.left.set(turns);
+        self.from.set(turns);
     }
 }
 
@@ -113,7 +118,7 @@ impl Worker {
     /// A turn for what has waited longest, starting where the last one ended.
     #[cold]
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
-        self.fairness.begin_round();
+        self.fairness.begin_round(PERIOD as i32);
         // A busy core of the host is not interrupted by its timer.
         let timer = self.next_timer();
         if timer != u64::MAX && timer <= self.shared().clock.now() {

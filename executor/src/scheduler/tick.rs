@@ -185,6 +185,10 @@ impl Worker {
             return None;
         };
         self.counters.0.preemptions.add(1);
+        if !torture::is_on() && !cfg!(broken = "preemption_not_followed_by_a_fair_turn") {
+            // Turns that last a quantum each are few: what waits elsewhere must not wait for 61 of them.
+            self.fairness.make_due();
+        }
         // SAFETY: what runs on a core that serves a worker runs in the block of a context.
         let context = unsafe { Context::of_block(block) };
         // SAFETY: a spare one is there.

@@ -10,8 +10,10 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
 };
 use executor::{
-    Runtime, TaskError, TaskHandle, preempt, stats,
-    task::{self, spawn_local_on, yield_now},
+    Priority, Runtime, TaskError, TaskHandle, preempt,
+    scheduler::tick::torture,
+    stats,
+    task::{self, Builder, spawn_local_on, yield_now},
     thread,
     time::{Duration, sleep},
 };
@@ -128,6 +130,36 @@ fn threads_that_never_wait_share_all_cores_with_tasks() {
         hogs.end();
         for thread in threads {
             thread.await.unwrap();
+        }
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn a_task_of_low_priority_waits_for_few_quanta_of_a_hog() {
+    if torture::is_on() {
+        return; // there are no quanta
+    }
+    on(Runtime::builder().workers(1), async {
+        let preemptions = || stats::stats().total.preemptions;
+        for _ in 0..5 {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let seen = is_over.clone();
+            let hog = spawn(async move {
+                while !seen.load(Relaxed) {
+                    hal::pause();
+                }
+            });
+            let before = preemptions();
+            let low = Builder::new().priority(Priority::Low).spawn(async move {
+                is_over.store(true, Relaxed);
+                preemptions() - before
+            });
+            let waited = low.await.expect("nobody cancels it");
+            assert!(
+                waited <= 16,
+                "for {waited} quanta: more than there are queues"
+            );
+            join([hog]).await;
         }
     });
 }
