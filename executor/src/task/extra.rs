@@ -58,7 +58,7 @@ pub(crate) struct Extra {
 
     // The core that runs the task only:
     pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
-    /// Scopes that it is in, the innermost last.
+    /// Scopes that it is in, or was when it was lost; the innermost last.
     pub(super) scopes: UnsafeCell<Vec<Arc<dyn Children>>>,
 }
 

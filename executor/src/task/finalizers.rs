@@ -82,6 +82,10 @@ impl Extra {
     /// # Safety
     /// The caller runs the task.
     pub(crate) unsafe fn poll_finalizers(&self, context: &mut Context<'_>) -> bool {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.poll_scopes(context) } {
+            return false;
+        }
         loop {
             // Taken out while it is polled: it may register more.
             // SAFETY: the caller's promise; no reference is kept across the poll.

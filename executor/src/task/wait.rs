@@ -1,6 +1,6 @@
 //! Waiting for a future in code that is not async.
 
-use super::{TaskError, cell::Header, group::Children, waker};
+use super::{TaskError, cell::Header, extra::Extra, group::Children, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
     simple,
@@ -151,6 +151,29 @@ impl Header {
         fence(SeqCst);
         if let Some(extra) = self.extra() {
             extra.on_cancel.wake();
+        }
+    }
+}
+
+impl Extra {
+    /// Waits for the children of those scopes in which the task's poll was lost: they may have borrowed
+    /// what is not the task's own, so it must not end before them. True: none is left.
+    ///
+    /// # Safety
+    /// The caller runs the task, which is in its finalizers.
+    pub(super) unsafe fn poll_scopes(&self, context: &mut task::Context<'_>) -> bool {
+        loop {
+            // A clone, as what cancels them may be code of the user's.
+            // SAFETY: the caller's promise; no reference is kept.
+            let innermost = unsafe { &*self.scopes.get() }.last().cloned();
+            let Some(scope) = innermost else {
+                return true;
+            };
+            if scope.poll_end(context).is_pending() {
+                return false;
+            }
+            // SAFETY: as above.
+            unsafe { &mut *self.scopes.get() }.pop();
         }
     }
 }

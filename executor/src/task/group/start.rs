@@ -13,6 +13,7 @@ use core::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
+use hal::preempt;
 
 impl<T: Send, E: Send> Group<T, E> {
     /// Starts a child.
@@ -39,6 +40,9 @@ impl<T: Send, E: Send> Group<T, E> {
         };
         let end = Arc::new(ChildEnd::new(self));
         let waker = Waker::from(end.clone());
+        // Under a guard until it counts, so that who spawns it cannot be lost in between: if that is a
+        // child itself, its own end would be taken for the last.
+        let guard = preempt::guard();
         // SAFETY: the child and its output are `Send`; for the rest, the caller's promise.
         let handle = unsafe { task::start(Origin::current(), how, Mapped { future, map })? };
         let task = handle.task();
@@ -48,6 +52,7 @@ impl<T: Send, E: Send> Group<T, E> {
         if phase == Phase::Closed {
             drop(state);
             bomb.defuse();
+            drop(guard);
             task.cancel();
             return Ok(task);
         }
@@ -61,6 +66,7 @@ impl<T: Send, E: Send> Group<T, E> {
         let told = handle.tell(waker);
         drop(state);
         bomb.defuse();
+        drop(guard);
         match told {
             Err(waker) => {
                 drop(waker);
@@ -88,6 +94,8 @@ pub(crate) trait Children: Send + Sync {
     fn on_end(&self, slot: usize);
     /// Cancels all children, and those to come.
     fn cancel_all(&self);
+    /// The same, and waits until none is left.
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 impl<T: Send, E: Send> Children for Group<T, E> {
@@ -97,6 +105,11 @@ impl<T: Send, E: Send> Children for Group<T, E> {
 
     fn cancel_all(&self) {
         self.cancel_all();
+    }
+
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.cancel_all();
+        self.poll_until(context, |state| state.live == 0)
     }
 }
 

@@ -379,6 +379,44 @@ fn a_stack_overflow_ends_only_its_task_or_thread() {
 }
 
 #[kernel_test(limit = 120)]
+fn a_lost_poll_ends_after_the_children_of_its_scopes() {
+    let runtime = Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        for _ in 0..3 {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let too_late = Arc::new(AtomicUsize::new(0));
+            let borrowed = AtomicUsize::new(0);
+            let (over, late) = (is_over.clone(), too_late.clone());
+            let outcome = task::nursery(|outer| {
+                let borrowed = &borrowed;
+                outer.spawn(async move {
+                    let _ = task::nursery(|inner| {
+                        // Borrows what is not its parent's, whose end must therefore wait for it.
+                        inner.spawn(async move {
+                            loop {
+                                borrowed.fetch_add(1, Relaxed);
+                                late.fetch_add(usize::from(over.load(Relaxed)), Relaxed);
+                                yield_now().await;
+                            }
+                            #[allow(unreachable_code, reason = "for its type")]
+                            Ok::<_, ()>(())
+                        });
+                        deeper(0);
+                    });
+                    Ok::<_, ()>(())
+                });
+            });
+            is_over.store(true, Relaxed);
+            assert!(outcome.is_err());
+            sleep(Duration::from_millis(10)).await;
+            assert_eq!(too_late.load(Relaxed), 0, "it is used after its loan");
+            assert!(borrowed.into_inner() > 0);
+        }
+    });
+    runtime.shutdown();
+}
+
+#[kernel_test(limit = 120)]
 fn children_borrow_from_a_poll_that_waits_and_is_preempted() {
     on_all_cores(async {
         let (hogs, tasks) = hogs();
