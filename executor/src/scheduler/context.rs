@@ -142,6 +142,11 @@ impl Context {
         unsafe { &*task.cast::<Header>() }
     }
 
+    /// Whether that has ended but for what is dropped of its outcome.
+    pub(super) fn task_has_ended(&self) -> bool {
+        self.block.task().addr() & waker::ENDED != 0
+    }
+
     /// Says whether it is left only for others to run.
     pub(super) fn set_gave_way(&self, gave_way: bool) {
         self.gave_way.set(gave_way);

@@ -158,13 +158,23 @@ impl Worker {
         worker.count_end();
     }
 
+    /// The end of a task whose outcome, which nobody asks for, could not be dropped to its end: nobody
+    /// goes on with that, and who calls this keeps a reference for ever.
+    #[cold]
+    pub(super) fn end_undropped(&self, header: &Header) {
+        let end = header.state.end(false);
+        debug_assert_eq!(end, Some(End::Quiet), "it has no handle, and a reference");
+        self.count_end();
+    }
+
     /// Its destructors may wait, as all that a task runs may.
     ///
     /// # Safety
     /// The outcome is there, and nobody else's.
     unsafe fn drop_outcome(header: &Header) {
         let context = context::current();
-        context.set_task(core::ptr::from_ref(header).cast_mut().cast());
+        let task = core::ptr::from_ref(header).cast_mut().cast::<()>();
+        context.set_task(task.map_addr(|task| task | waker::ENDED));
         // SAFETY: the caller's promise.
         unsafe { header.drop_outcome() };
         context.set_task(core::ptr::null_mut());

@@ -52,6 +52,9 @@ impl Worker {
         // SAFETY: it was left in the middle of a poll.
         let task = unsafe { context.task() };
         task.state.retain();
+        if context.task_has_ended() {
+            return self.end_undropped(task);
+        }
         // SAFETY: the poll was this core's, and nobody goes on with it; the reference is kept for ever.
         unsafe { task.lose(error) };
         // What is left are its finalizers and its end.

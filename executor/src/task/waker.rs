@@ -22,6 +22,9 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, dr
 /// Set in the context's pointer to its task when that yields.
 pub(crate) const YIELDED: usize = 1;
 
+/// Set there while what nobody asks for of the task's outcome is dropped: the task has ended but for that.
+pub(crate) const ENDED: usize = 4;
+
 /// A waker that counts for nothing, for as long as the caller owns the task.
 #[inline]
 pub(crate) fn borrowed(header: &Header) -> ManuallyDrop<Waker> {
@@ -42,7 +45,7 @@ pub(crate) fn is_of_current(waker: &Waker) -> bool {
 /// A context's pointer to its task, without what is said of it.
 #[inline]
 pub(crate) fn untagged(task: *mut ()) -> *mut () {
-    task.map_addr(|task| task & !YIELDED)
+    task.map_addr(|task| task & !(YIELDED | ENDED))
 }
 
 /// The task that runs in this context. The caller lets go of it before that

@@ -416,6 +416,43 @@ fn a_lost_poll_ends_after_the_children_of_its_scopes() {
     runtime.shutdown();
 }
 
+/// Cannot be dropped to its end.
+struct Deep;
+
+impl Drop for Deep {
+    fn drop(&mut self) {
+        deeper(0);
+    }
+}
+
+#[kernel_test(limit = 120)]
+fn an_outcome_that_nobody_asks_for_may_overflow_as_it_is_dropped() {
+    let runtime = Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        for round in 1..=6 {
+            let is_alone = Arc::new(AtomicBool::new(false));
+            let alone = is_alone.clone();
+            let ends = async move {
+                while !alone.load(Relaxed) {
+                    yield_now().await;
+                }
+                Deep
+            };
+            if round % 2 == 0 {
+                spawn_local_on(0, || ends).detach();
+            } else {
+                spawn(ends).detach();
+            }
+            is_alone.store(true, Relaxed);
+            while stats::stats().total.lost < round || stats::stats().live > 1 {
+                yield_now().await;
+            }
+            assert_eq!(spawn_local_on(0, || async { 5 }).await.unwrap(), 5);
+        }
+    });
+    runtime.shutdown();
+}
+
 #[kernel_test(limit = 120)]
 fn children_borrow_from_a_poll_that_waits_and_is_preempted() {
     on_all_cores(async {
