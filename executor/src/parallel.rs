@@ -48,7 +48,7 @@ use hal::{
 /// ```
 ///
 /// # Panics
-/// If one of the functions does, when all have ended; and as [`task::wait`].
+/// If one of the functions does, when all have ended; if the stack of one was too small; and as [`task::wait`].
 pub fn scope<'env, F, R>(body: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -59,10 +59,16 @@ where
         tasks: unsafe { task::Scope::new(None, false) },
         panic: Lock::new(None),
     };
-    let (result, _) = scope.tasks.run(|| body(&scope));
+    let (result, ended) = scope.tasks.run(|| body(&scope));
     let panic = scope.panic.lock().take();
     match (result, panic) {
-        (Ok(result), None) => result,
+        (Ok(result), None) => {
+            assert!(
+                ended.lost() == 0,
+                "the stack of a function in a scope was too small: what it was to do is not done"
+            );
+            result
+        }
         (Err(panic), _) | (_, Some(panic)) => unwind::resume(panic),
     }
 }

@@ -55,6 +55,9 @@ impl Worker {
         if context.task_has_ended() {
             return self.end_undropped(task);
         }
+        if let Some(extra) = task.extra() {
+            extra.loss.set(&error);
+        }
         // SAFETY: the poll was this core's, and nobody goes on with it; the reference is kept for ever.
         unsafe { task.lose(error) };
         // What is left are its finalizers and its end.

@@ -1,13 +1,14 @@
 //! What not every task has: a name, a parent, counts, finalizers. A block of
 //! its own, made when it is asked for and freed with the task.
 
-use super::{TaskId, finalizers::Finalizer, group::Children};
+use super::{TaskError, TaskId, finalizers::Finalizer, group::Children};
 use crate::{scheduler::context::OwnContext, sync::WakerSlot, thread::Parking};
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
-    sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    task::Waker,
 };
 
 /// Whether a task that is in the middle of a poll was left there.
@@ -41,6 +42,8 @@ pub(crate) struct Extra {
     pub(super) on_cancel: WakerSlot,
     /// Whether it is parked, as threads are.
     pub(crate) parking: Parking,
+    /// Whether it is lost, and who waits to hear of that.
+    pub(crate) loss: Loss,
     /// The context that it is to be polled in, until it is; None: any.
     pub(crate) own_context: OwnContext,
     /// A [`Left`].
@@ -76,6 +79,7 @@ impl Extra {
             polls: AtomicU64::new(0),
             on_cancel: WakerSlot::new(),
             parking: Parking::default(),
+            loss: Loss::default(),
             own_context: OwnContext::default(),
             left: AtomicU8::new(Left::No as u8),
             stack_used: AtomicUsize::new(0),
@@ -153,5 +157,48 @@ impl Extra {
         let what = self.waits_for.load(Relaxed);
         // SAFETY: null, or a `&'static &'static str` from `set_waits_for`.
         unsafe { what.as_ref() }.map_or("", |what| what)
+    }
+}
+
+/// Whether a task is lost: its poll was left for good. For who waits for what that was to do, and not
+/// for the task's end.
+#[derive(Default)]
+pub(crate) struct Loss {
+    /// 0: it is not.
+    why: AtomicU8,
+    waiting: WakerSlot,
+}
+
+impl Loss {
+    /// It is. By the core that ran it.
+    pub(crate) fn set(&self, why: &TaskError) {
+        let why = if matches!(why, TaskError::NoMemory) {
+            2
+        } else {
+            1
+        };
+        // Release pairs with the acquire in `why`. The slot's lock orders it with the look after `register`.
+        self.why.store(why, Release);
+        self.waiting.wake();
+    }
+
+    /// Why it is, if it is.
+    pub(crate) fn why(&self) -> Option<TaskError> {
+        // Acquire pairs with the release in `set`.
+        match self.why.load(Acquire) {
+            0 => None,
+            2 => Some(TaskError::NoMemory),
+            _ => Some(TaskError::StackOverflow),
+        }
+    }
+
+    /// Wakes this when it is. It looks again after that.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waiting.register(waker);
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn clear(&self) {
+        self.waiting.clear();
     }
 }

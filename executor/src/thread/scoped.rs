@@ -52,8 +52,8 @@ use hal::{sync::Lock, unwind};
 /// ```
 ///
 /// # Panics
-/// If the function does, or a thread that was not joined, when all have ended;
-/// and as [`task::wait`].
+/// If the function does, or a thread that was not joined, when all have ended; if
+/// such a thread was lost, because its stack was too small; and as [`task::wait`].
 pub fn scope<'env, F, R>(body: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -64,10 +64,12 @@ where
         tasks: unsafe { task::Scope::new(parent, false) },
         panics: AtomicUsize::new(0),
     };
-    let (result, _) = scope.tasks.run(|| body(&scope));
+    let (result, ended) = scope.tasks.run(|| body(&scope));
     let result = result.unwrap_or_else(|panic| unwind::resume(panic));
-    // Relaxed: the threads have ended, and who joins them was one or is here.
-    assert!(scope.panics.load(Relaxed) == 0, "a scoped thread panicked");
+    // Relaxed: the threads have ended, and who joins them was one or is here. Who joined one that was
+    // lost has counted it down, too.
+    let failed = scope.panics.load(Relaxed).wrapping_add(ended.lost());
+    assert!(failed == 0, "a scoped thread panicked or was lost");
     result
 }
 
@@ -166,14 +168,25 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// returned. (The scope waits for the thread's finalizers, too.)
     pub fn join(self) -> Result<T, TaskError> {
         let outcome = &self.outcome;
+        let loss = self.thread.task().header().extra().map(|extra| &extra.loss);
+        let look = || {
+            let lost = || loss?.why().map(Err);
+            outcome.take().or_else(lost)
+        };
         let result = task::wait(poll_fn(|context| {
-            if let Some(result) = outcome.take() {
+            if let Some(result) = look() {
                 return Poll::Ready(result);
             }
             outcome.waiting.register(context.waker());
-            outcome.take().map_or(Poll::Pending, Poll::Ready)
+            if let Some(loss) = loss {
+                loss.register(context.waker());
+            }
+            look().map_or(Poll::Pending, Poll::Ready)
         }));
         outcome.waiting.clear();
+        if let Some(loss) = loss {
+            loss.clear();
+        }
         if result.is_err() {
             self.panics.fetch_sub(1, Relaxed);
         }

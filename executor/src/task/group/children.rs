@@ -12,7 +12,7 @@
 //! they borrow: so who waits for the last end may give back what children borrowed.
 
 use super::ChildError;
-use crate::task::{TaskHandle, TaskId, waker};
+use crate::task::{TaskError, TaskHandle, TaskId, waker};
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     future::poll_fn,
@@ -76,6 +76,17 @@ impl<T, E> Ended<T, E> {
         // Nearly: children may spawn at the same time, and slots of background tasks are used again.
         results.sort_by_key(|&(number, _)| number);
         results.into_iter().map(|(_, result)| result)
+    }
+
+    /// How many of them were lost: they never came to their end.
+    pub(crate) fn lost(&self) -> usize {
+        let is_lost = |slot: &&Slot<T, E>| match slot {
+            Slot::Ended(_, Err(ChildError::Task(error))) => {
+                matches!(error, TaskError::StackOverflow | TaskError::NoMemory)
+            }
+            _ => false,
+        };
+        self.slots.iter().filter(is_lost).count()
     }
 
     /// What all returned, in that order; or the first error there was.

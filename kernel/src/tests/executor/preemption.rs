@@ -454,6 +454,26 @@ fn an_outcome_that_nobody_asks_for_may_overflow_as_it_is_dropped() {
 }
 
 #[kernel_test(limit = 120)]
+fn who_joins_a_scoped_thread_hears_of_its_overflow() {
+    let runtime = Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let joined = spawn(async {
+            let mut numbers = [1, 2];
+            let (first, second) = numbers.split_at_mut(1);
+            thread::scope(|scope| {
+                let lost = scope.spawn(|| deeper(first[0]));
+                let usual = scope.spawn(|| second[0] += 40);
+                assert!(matches!(lost.join(), Err(TaskError::StackOverflow)));
+                usual.join().unwrap();
+            });
+            numbers[1]
+        });
+        assert_eq!(joined.await.unwrap(), 42);
+    });
+    runtime.shutdown();
+}
+
+#[kernel_test(limit = 120)]
 fn children_borrow_from_a_poll_that_waits_and_is_preempted() {
     on_all_cores(async {
         let (hogs, tasks) = hogs();
