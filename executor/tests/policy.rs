@@ -257,6 +257,20 @@ fn a_task_that_a_policy_drops_is_cancelled() {
     }
 }
 
+#[test]
+fn a_thread_on_a_stack_of_its_own_may_yield_as_it_ends() {
+    let runtime = Runtime::builder()
+        .workers(1)
+        .policy(|_| Box::new(Fifo::new()))
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let thread = executor::thread::Builder::new().stack_size(256 << 10);
+        let thread = thread.spawn(|| task::on_exit(async { yield_now().await }));
+        thread.unwrap().await.unwrap();
+    });
+}
+
 /// What runs unchanged under every mode.
 async fn program(number: u32) -> u32 {
     let step = async |value: u32| {

@@ -299,7 +299,11 @@ impl Worker {
     /// The rest of a turn that was begun in another context.
     pub(super) fn first_turn(header: &Header) {
         if let Turn::Again(word) = Self::poll_any(header, header.state.now()) {
-            Self::served().requeue(header.into(), word);
+            let worker = Self::served();
+            match worker.policy() {
+                None => worker.requeue(header.into(), word),
+                Some(policy) => worker.push_custom(header.into(), policy, Reason::Yielded),
+            }
         }
     }
 
