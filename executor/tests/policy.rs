@@ -20,7 +20,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicUsize, Ordering::*},
     },
     task::Poll,
     thread::{self, ThreadId},
@@ -268,6 +268,61 @@ fn a_thread_on_a_stack_of_its_own_may_yield_as_it_ends() {
         let thread = executor::thread::Builder::new().stack_size(256 << 10);
         let thread = thread.spawn(|| task::on_exit(async { yield_now().await }));
         thread.unwrap().await.unwrap();
+    });
+}
+
+#[test]
+fn a_poll_that_a_policy_drops_goes_on_and_its_task_is_cancelled() {
+    /// Forgets what is pushed first after it was told to.
+    struct Forgetful {
+        tasks: Fifo,
+        forgets: Arc<AtomicBool>,
+        pushes: Arc<AtomicUsize>,
+    }
+    impl Policy for Forgetful {
+        fn push(&self, task: Runnable, reason: Reason) {
+            self.pushes.fetch_add(1, Relaxed);
+            if !self.forgets.swap(false, Relaxed) {
+                self.tasks.push(task, reason);
+            }
+        }
+        fn pop(&self) -> Option<Runnable> {
+            self.tasks.pop()
+        }
+        fn is_empty(&self) -> bool {
+            self.tasks.is_empty()
+        }
+    }
+    let forgets = Arc::new(AtomicBool::new(false));
+    let pushes = Arc::new(AtomicUsize::new(0));
+    let (flag, count) = (forgets.clone(), pushes.clone());
+    let make = move |_| {
+        Box::new(Forgetful {
+            tasks: Fifo::new(),
+            forgets: flag.clone(),
+            pushes: count.clone(),
+        }) as Box<dyn Policy>
+    };
+    let runtime = Runtime::builder().workers(1).policy(make).build().unwrap();
+    runtime.block_on(async {
+        let went_on = Arc::new(AtomicBool::new(false));
+        let saw = went_on.clone();
+        let forgotten = spawn(async move {
+            forgets.store(true, Relaxed);
+            executor::thread::yield_now();
+            saw.store(task::is_cancelled(), Relaxed);
+            yield_now().await;
+            unreachable!("it was cancelled");
+        });
+        assert!(forgotten.await.unwrap_err().is_cancelled());
+        assert!(went_on.load(Relaxed));
+        // The stack it was on is another task's now, and goes through the policy again.
+        for _ in 0..3 {
+            let before = pushes.load(Relaxed);
+            let yields = || (0..10).for_each(|_| executor::thread::yield_now());
+            spawn(async move { yields() }).await.unwrap();
+            assert!(pushes.load(Relaxed) >= before + 10);
+        }
     });
 }
 

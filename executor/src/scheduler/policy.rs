@@ -108,6 +108,10 @@ impl Drop for Runnable {
         let header = self.header();
         // Queued already, so nobody is to be told; but the entry must not be lost.
         let _ = header.state.cancel();
+        if header.state.now().is_context() {
+            // It goes on past the policy, this time; what ends, at its next await, is the task in it.
+            header.task().cancel();
+        }
         // SAFETY: a task's home lives as long as the task.
         unsafe { header.home.as_ref() }
             .shared()

@@ -266,6 +266,11 @@ impl Header {
         unsafe { self.entry.as_ref() }.id()
     }
 
+    /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).
+    pub(crate) fn cancel(&self) -> bool {
+        handle::cancel(self)
+    }
+
     /// What not every task has.
     #[inline]
     pub(crate) fn extra(&self) -> Option<&Extra> {

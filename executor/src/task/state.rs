@@ -330,7 +330,8 @@ impl State {
         loop {
             let again =
                 gave_way || old & QUEUED != 0 && !cfg!(seeded = "context_parks_though_woken");
-            let mut new = old & !(RUNNING | PLACE) | task.0 & PLACE;
+            // CANCEL: a policy of the user's own has dropped it, when it was last queued.
+            let mut new = old & !(RUNNING | PLACE | CANCEL) | task.0 & PLACE;
             if cfg!(seeded = "context_parks_though_woken") {
                 new &= !QUEUED;
             }
