@@ -49,6 +49,7 @@ use hal::{
 ///
 /// # Panics
 /// If one of the functions does, when all have ended; if the stack of one was too small; and as [`task::wait`].
+#[track_caller]
 pub fn scope<'env, F, R>(body: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -85,6 +86,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     /// As [`task::spawn`].
+    #[track_caller]
     pub fn spawn(&'scope self, function: impl FnOnce() + Send + 'scope) {
         let call = Call::new(|| {
             if let Err(panic) = unwind::catch(function) {
@@ -129,6 +131,7 @@ impl<'scope> Scope<'scope, '_> {
 ///
 /// # Panics
 /// If one of the functions does, when both have ended; and as [`scope`].
+#[track_caller]
 pub fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B)
 where
     B: Send,

@@ -79,6 +79,10 @@ impl Builder {
     }
 
     /// Spawns it; see [`spawn`]. Err: there is no memory.
+    ///
+    /// # Panics
+    /// Where no runtime runs, and if the runtime has no such core.
+    #[track_caller]
     pub fn spawn<F, T>(self, body: F) -> Result<JoinHandle<T>, SpawnError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -114,6 +118,7 @@ impl From<Builder> for Start {
 ///
 /// # Panics
 /// Where no runtime runs, and when there is no memory; [`Builder::spawn`] says so instead.
+#[track_caller]
 pub fn spawn<F, T>(body: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -128,6 +133,10 @@ pub struct JoinHandle<T>(TaskHandle<T>);
 
 impl<T> JoinHandle<T> {
     /// Waits until the thread has ended, and returns what it returned.
+    ///
+    /// # Panics
+    /// As [`task::wait`].
+    #[track_caller]
     pub fn join(self) -> Result<T, TaskError> {
         task::wait(self.0)
     }
@@ -202,6 +211,7 @@ impl fmt::Debug for Thread {
 ///
 /// # Panics
 /// Outside both.
+#[track_caller]
 pub fn current() -> Thread {
     let task = task::current();
     // Who unparks it looks there.
@@ -213,6 +223,7 @@ pub fn current() -> Thread {
 ///
 /// # Panics
 /// Outside a thread or a task.
+#[track_caller]
 pub fn id() -> TaskId {
     task::id()
 }
@@ -220,14 +231,20 @@ pub fn id() -> TaskId {
 /// Lets everything run that was runnable on this core, at this priority, and goes on behind it.
 ///
 /// # Panics
-/// Outside a thread or a task.
+/// Outside a thread or a task; and under a guard, a lock of hal's or in an interrupt.
+#[track_caller]
 pub fn yield_now() {
     assert!(waker::current_header().is_some(), "no thread runs here");
+    task::assert_may_wait();
     // Without memory for another stack, nobody else can have the core.
     let _ = suspend(true);
 }
 
 /// Waits for so long. Returns early if the thread is cancelled.
+///
+/// # Panics
+/// Where no runtime runs, and as [`task::wait`].
+#[track_caller]
 pub fn sleep(duration: Duration) {
     let _ = task::try_wait(time::sleep(duration));
 }
@@ -236,7 +253,8 @@ pub fn sleep(duration: Duration) {
 /// the last one. May return early, and does if the thread is cancelled.
 ///
 /// # Panics
-/// Outside a thread or a task.
+/// Outside a thread or a task, and as [`task::wait`].
+#[track_caller]
 pub fn park() {
     let current = current();
     let parking = &current.0.header().extra_or_new().parking;

@@ -327,3 +327,29 @@ fn what_an_unjoined_thread_returned_is_dropped_before_the_scope_ends() {
         assert_eq!(dropped.load(Relaxed), 20);
     });
 }
+
+#[test]
+fn yielding_under_a_guard_or_a_lock_says_so() {
+    static LOCK: hal::sync::Lock<u32> = hal::sync::Lock::new(0);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let under_a_guard = thread::spawn(|| {
+            let _guard = hal::preempt::guard();
+            thread::yield_now();
+        });
+        let under_a_lock = thread::spawn(|| {
+            let _locked = LOCK.lock();
+            thread::yield_now();
+        });
+        // Would find it taken, for ever.
+        let other = thread::spawn(|| *LOCK.lock() += 1);
+        for thread in [under_a_guard, under_a_lock] {
+            let error = thread.await.unwrap_err();
+            assert!(
+                format!("{error:?}").contains("under a guard or a lock"),
+                "{error:?}"
+            );
+        }
+        other.await.unwrap();
+    });
+}

@@ -40,6 +40,7 @@ use hal::{irq, preempt};
 /// # Panics
 /// Under a guard, a lock of hal's or in an interrupt, where it would wait for
 /// ever; and if there is no memory for a stack to go on with meanwhile.
+#[track_caller]
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
     let future = pin!(future.into_future());
     match waker::current_header() {
@@ -53,14 +54,16 @@ pub fn wait<F: IntoFuture>(future: F) -> F::Output {
 
 /// # Panics
 /// Where `wait` would wait for ever.
-pub(super) fn assert_may_wait() {
+#[track_caller]
+pub(crate) fn assert_may_wait() {
     assert!(
         preempt::is_allowed() && irq::are_enabled() && !irq::in_handler(),
-        "`wait` was called under a guard or a lock, or in an interrupt: whoever is waited for could not run"
+        "a task cannot wait or give way under a guard or a lock, or in an interrupt: whoever is waited for could not run"
     );
 }
 
 /// Waits in the poll of this task, which runs here.
+#[track_caller]
 pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output {
     assert_may_wait();
     let context = Context::current();
@@ -82,6 +85,10 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
 
 /// As [`wait`], but comes back with [`TaskError::Cancelled`] when the task is
 /// cancelled before the future is ready; which is then dropped.
+///
+/// # Panics
+/// As [`wait`].
+#[track_caller]
 pub fn try_wait<F: IntoFuture>(future: F) -> Result<F::Output, TaskError> {
     let Some(task) = waker::current_header() else {
         return Ok(wait(future));

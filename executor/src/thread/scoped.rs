@@ -54,6 +54,7 @@ use hal::{sync::Lock, unwind};
 /// # Panics
 /// If the function does, or a thread that was not joined, when all have ended; if
 /// such a thread was lost, because its stack was too small; and as [`task::wait`].
+#[track_caller]
 pub fn scope<'env, F, R>(body: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -85,6 +86,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     /// Where no runtime runs, and when there is no memory; [`Builder::spawn_scoped`] says so instead.
+    #[track_caller]
     pub fn spawn<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -96,6 +98,10 @@ impl<'scope> Scope<'scope, '_> {
 
 impl Builder {
     /// Spawns a thread of a scope; see [`Scope::spawn`]. Err: there is no memory.
+    ///
+    /// # Panics
+    /// Where no runtime runs, and if the runtime has no such core.
+    #[track_caller]
     pub fn spawn_scoped<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -166,6 +172,10 @@ pub struct ScopedJoinHandle<'scope, T> {
 impl<T> ScopedJoinHandle<'_, T> {
     /// Waits until the thread's function has ended, and returns what it
     /// returned. (The scope waits for the thread's finalizers, too.)
+    ///
+    /// # Panics
+    /// As [`task::wait`].
+    #[track_caller]
     pub fn join(self) -> Result<T, TaskError> {
         let outcome = &self.outcome;
         let loss = self.thread.task().header().extra().map(|extra| &extra.loss);

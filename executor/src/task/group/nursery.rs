@@ -102,6 +102,7 @@ use hal::{
 ///
 /// # Panics
 /// If the function panics, and as [`wait`](super::super::wait()).
+#[track_caller]
 pub fn nursery<'env, T, E, F>(body: F) -> Result<Vec<T>, ChildError<E>>
 where
     T: Send,
@@ -129,6 +130,7 @@ where
 ///
 /// # Panics
 /// As [`nursery`].
+#[track_caller]
 pub fn nursery_independent<'env, T, E, F>(body: F) -> Vec<Result<T, ChildError<E>>>
 where
     T: Send,
@@ -138,6 +140,7 @@ where
     in_scope(false, body).in_order().collect()
 }
 
+#[track_caller]
 fn in_scope<'env, T, E, F>(fails_fast: bool, body: F) -> Ended<T, E>
 where
     T: Send,
@@ -166,6 +169,7 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
     ///
     /// # Panics
     /// As [`task::spawn`](crate::task::spawn).
+    #[track_caller]
     pub fn spawn(&'scope self, future: impl Future<Output = Result<T, E>> + Send + 'scope) -> Task {
         self.spawn_with(Builder::new(), future)
     }
@@ -174,6 +178,7 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
     ///
     /// # Panics
     /// As [`task::spawn_with`](crate::task::spawn_with).
+    #[track_caller]
     pub fn spawn_with(
         &'scope self,
         builder: Builder,
@@ -187,6 +192,7 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
     ///
     /// # Panics
     /// As [`task::spawn_with`](crate::task::spawn_with).
+    #[track_caller]
     pub fn spawn_background(
         &'scope self,
         builder: Builder,
@@ -196,6 +202,7 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
     }
 
     /// Starts a child, in all the ways there are.
+    #[track_caller]
     pub(crate) fn start<F: Future + Send + 'scope>(
         &'scope self,
         how: Start,
@@ -239,6 +246,7 @@ impl<T: Send, E: Send> Scope<'_, '_, T, E> {
     }
 
     /// Calls the body, and waits until no child is left.
+    #[track_caller]
     pub(crate) fn run<R>(&self, body: impl FnOnce() -> R) -> (Result<R, Payload>, Ended<T, E>) {
         assert_may_wait();
         let task = waker::current_header();

@@ -20,6 +20,7 @@ impl<T: Send, E: Send> Group<T, E> {
     ///
     /// # Safety
     /// What the future, `T` and `E` borrow lasts until no child of the group is live.
+    #[track_caller]
     pub(super) unsafe fn start<F: Future + Send>(
         self: &Arc<Self>,
         how: Start,
