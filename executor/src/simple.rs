@@ -37,6 +37,11 @@ fn wakes_of(core: usize) -> &'static AtomicUsize {
 /// Within a task of a runtime it would hold the core, and the task may be moved to
 /// another; there it is `task::wait`. What the future spawns or sleeps for panics
 /// elsewhere: see [the module](self).
+///
+/// # Panics
+/// In a task as `task::wait`; and if the future has to wait in a waker or a policy
+/// that a core of a runtime calls, or in an interrupt.
+#[track_caller]
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     #[cfg(all(feature = "alloc", not(loom)))]
@@ -47,6 +52,7 @@ pub fn block_on_simple<F: Future>(future: F) -> F::Output {
 }
 
 /// The same, where no task runs.
+#[track_caller]
 pub(crate) fn block<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let core = cores::this_core();
     let wakes = wakes_of(core);
@@ -61,6 +67,10 @@ pub(crate) fn block<F: Future>(mut future: Pin<&mut F>) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
+        assert!(
+            cores::local().is_null() && !irq::in_handler(),
+            "a waker, a policy or an interrupt is to wait for a future, but its core would stand still meanwhile"
+        );
         loop {
             let masked = irq::mask();
             // Relaxed: it is looked at again above.

@@ -454,3 +454,27 @@ fn a_timer_without_a_node_does_not_keep_the_runtime() {
         assert_eq!(Arc::strong_count(&count), 1, "its memory is gone");
     });
 }
+
+#[test]
+fn a_waker_that_waits_on_a_core_of_a_runtime_panics() {
+    /// What waits is the loop of the core, which nobody goes on with meanwhile.
+    struct Waits(mpsc::Sender<bool>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            let waits = || task::wait(std::future::pending::<()>());
+            let result = std::panic::catch_unwind(waits);
+            self.0.send(result.is_err()).unwrap();
+        }
+    }
+    in_time(|| {
+        let (tell, told) = mpsc::channel();
+        runtime(1).block_on(async move {
+            let waker = Waker::from(Arc::new(Waits(tell)));
+            let mut task = pin!(spawn(async {}));
+            let first = task.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(first.is_pending());
+            yield_now().await;
+        });
+        assert!(told.recv().unwrap());
+    });
+}

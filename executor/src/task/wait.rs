@@ -39,7 +39,8 @@ use hal::{irq, preempt};
 ///
 /// # Panics
 /// Under a guard, a lock of hal's or in an interrupt, where it would wait for
-/// ever; and if there is no memory for a stack to go on with meanwhile.
+/// ever; in a waker or a policy that a core of a runtime calls, if the future is
+/// not ready; and if there is no memory for a stack to go on with meanwhile.
 #[track_caller]
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
     let future = pin!(future.into_future());
