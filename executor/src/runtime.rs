@@ -12,6 +12,7 @@ use crate::{
         shared::{Phase, Shared},
         worker::Worker,
     },
+    sync::WakerSlot,
     task::{
         self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, local::without_locals,
     },
@@ -385,30 +386,31 @@ impl Runtime {
             is_outside(),
             "`block_on` was called by a waker or in an interrupt, where nobody can wait"
         );
-        if self.take_seat() {
-            return self.serve_seated(future);
+        let shared = self.shared();
+        if shared.take_seat() {
+            return shared.serve_seated(future);
         }
         let mut future = pin!(future);
-        match without_locals(|| self.wait_for(future.as_mut())) {
+        match without_locals(|| shared.wait_for(future.as_mut())) {
             Some(output) => output,
             // Whoever served has left, and somebody has to.
-            None => self.serve_seated(future),
+            None => shared.serve_seated(future),
         }
     }
+}
 
+impl Shared {
     /// True: this thread is to serve the first core from here on.
     fn take_seat(&self) -> bool {
-        let seat = &self.shared().seat;
         // Acquire pairs with the release in `leave_seat`: the worker as the last one left it.
-        !seat.load(Relaxed) && !seat.swap(true, Acquire)
+        !self.seat.load(Relaxed) && !self.seat.swap(true, Acquire)
     }
 
     fn leave_seat(&self) {
-        let shared = self.shared();
         // Release pairs with the acquire in `take_seat`.
-        shared.seat.store(false, Release);
+        self.seat.store(false, Release);
         // Who comes to the lock after this sees through it that the seat is free.
-        let waiting = shared.visitors.lock().clone();
+        let waiting = self.visitors.lock().clone();
         waiting.into_iter().for_each(cores::kick);
     }
 
@@ -416,7 +418,7 @@ impl Runtime {
     fn serve_seated<F: Future>(&self, future: F) -> F::Output {
         let result = without_locals(|| {
             let result = self.serve_while(future);
-            let worker = &self.shared().cores()[0];
+            let worker = &self.cores()[0];
             if worker.has_locals() {
                 let ended = self.serve_while(worker.end_locals());
                 debug_assert!(ended.is_ok());
@@ -436,12 +438,11 @@ impl Runtime {
 
     /// `block_on` in the first core's seat.
     fn serve_while<F: Future>(&self, future: F) -> Result<F::Output, TaskError> {
-        let shared = self.shared();
-        let worker = &shared.cores()[0];
+        let worker = &self.cores()[0];
         let builder = TaskBuilder::new().core(0);
         let how = Start {
             // A name is memory: only where somebody looks at it.
-            builder: match shared.config.track {
+            builder: match self.config.track {
                 true => builder.name("main"),
                 false => builder,
             },
@@ -450,14 +451,14 @@ impl Runtime {
             ..Start::default()
         };
         // SAFETY: it runs on this core only, and has ended before this function returns.
-        let mut main = task::expect(unsafe { task::start(Origin::Outside(shared), how, future) });
+        let mut main = task::expect(unsafe { task::start(Origin::Outside(self), how, future) });
         let waker = stop_waker(worker);
         loop {
             if let Poll::Ready(outcome) = pin!(&mut main).poll(&mut Context::from_waker(&waker)) {
                 return outcome;
             }
             let bomb = Bomb;
-            // SAFETY: the seat is ours, and the runtime outlives `self`.
+            // SAFETY: the seat is ours, and the runtime outlives whoever calls this.
             unsafe { worker.run() };
             core::mem::forget(bomb);
         }
@@ -466,17 +467,14 @@ impl Runtime {
     /// `block_on` when another thread serves the first core. None: it has left,
     /// and the seat is taken.
     fn wait_for<F: Future>(&self, mut future: Pin<&mut F>) -> Option<F::Output> {
-        let _visit = Visit::begin(self.shared());
-        let signal = Arc::new(Signal {
-            core: cores::this_core(),
-            is_set: AtomicBool::new(true),
-        });
+        let _visit = Visit::begin(self);
+        let signal = Signal::new();
         let waker = Waker::from(signal.clone());
         loop {
             // Acquire pairs with the release in `wake`.
             if signal.is_set.swap(false, Acquire) {
                 let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
-                if let Poll::Ready(output) = task::waker::visit(self.shared(), poll) {
+                if let Poll::Ready(output) = task::waker::visit(self, poll) {
                     return Some(output);
                 }
             }
@@ -490,6 +488,32 @@ impl Runtime {
         }
     }
 
+    /// [`wait`](task::wait) in a `block_on` that visits: there is no task, so the thread waits. If whoever
+    /// served has left, somebody has to, or what is waited for might never come.
+    pub(crate) fn wait_visiting<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
+        let _visit = Visit::begin(self);
+        let signal = Signal::new();
+        let waker = Waker::from(signal.clone());
+        loop {
+            // Acquire pairs with the release in `wake`.
+            if signal.is_set.swap(false, Acquire)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return output;
+            }
+            let masked = irq::mask();
+            if self.take_seat() {
+                drop(masked);
+                // Not the future itself: that stays where it is, and sees what is around it.
+                self.serve_seated(signal.until_set());
+            } else if !signal.is_set.load(Relaxed) {
+                irq::wait(&masked);
+            }
+        }
+    }
+}
+
+impl Runtime {
     /// Takes no more tasks from outside, waits until all have ended, and gives
     /// the cores back. A task that never ends keeps it waiting for ever.
     ///
@@ -617,6 +641,33 @@ impl Drop for Visit<'_> {
 struct Signal {
     core: usize,
     is_set: AtomicBool,
+    /// What that thread runs meanwhile, if it serves.
+    served: WakerSlot,
+}
+
+impl Signal {
+    /// For this thread, which has not looked yet.
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            core: cores::this_core(),
+            is_set: AtomicBool::new(true),
+            served: WakerSlot::new(),
+        })
+    }
+
+    async fn until_set(&self) {
+        poll_fn(|context| {
+            self.served.register(context.waker());
+            // Relaxed: it is looked at again. The slot's lock orders it with the store in `wake`.
+            if self.is_set.load(Relaxed) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        self.served.clear();
+    }
 }
 
 impl Wake for Signal {
@@ -627,6 +678,7 @@ impl Wake for Signal {
     fn wake_by_ref(self: &Arc<Self>) {
         // Release pairs with the acquire in `wait_for`.
         self.is_set.store(true, Release);
+        self.served.wake();
         cores::kick(self.core);
     }
 }

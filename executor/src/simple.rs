@@ -45,9 +45,11 @@ fn wakes_of(core: usize) -> &'static AtomicUsize {
 pub fn block_on_simple<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     #[cfg(all(feature = "alloc", not(loom)))]
-    if let Some(task) = crate::task::waker::current_header() {
-        return crate::task::wait_in_task(task, future);
-    }
+    return match crate::task::waker::current_header() {
+        Some(task) => crate::task::wait_in_task(task, future),
+        None => crate::task::wait_outside(future),
+    };
+    #[cfg(not(all(feature = "alloc", not(loom))))]
     block(future)
 }
 

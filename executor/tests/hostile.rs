@@ -478,3 +478,46 @@ fn a_waker_that_waits_on_a_core_of_a_runtime_panics() {
         assert!(told.recv().unwrap());
     });
 }
+
+#[test]
+fn who_waits_as_a_visitor_serves_when_the_seat_is_left() {
+    let ways: [fn(); 3] = [
+        || drop(task::wait(spawn(sleep(Duration::from_millis(200))))),
+        || {
+            executor::block_on_simple(async {
+                spawn(sleep(Duration::from_millis(200))).await.unwrap()
+            })
+        },
+        || {
+            let ended = task::nursery(|scope| {
+                scope.spawn(async {
+                    sleep(Duration::from_millis(200)).await;
+                    Ok::<_, ()>(())
+                });
+            });
+            assert!(ended.is_ok());
+        },
+    ];
+    for way in ways {
+        in_time(move || {
+            let runtime = Arc::new(runtime(1));
+            let (tell, told) = mpsc::channel();
+            let served = runtime.clone();
+            let first = thread::spawn(move || {
+                served.block_on(async move {
+                    tell.send(()).unwrap();
+                    sleep(Duration::from_millis(100)).await;
+                });
+            });
+            told.recv().unwrap();
+            // A visitor, as long as the other serves.
+            runtime.block_on(async {
+                assert!(task::try_current().is_none());
+                way();
+            });
+            first.join().unwrap();
+            // The seat is free again.
+            runtime.block_on(async { assert!(task::try_current().is_some()) });
+        });
+    }
+}

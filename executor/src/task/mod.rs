@@ -47,7 +47,7 @@ pub(crate) use call::Call;
 #[cfg(not(loom))]
 pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
 #[cfg(not(loom))]
-pub(crate) use wait::{assert_may_wait, wait_in_task};
+pub(crate) use wait::{assert_may_wait, wait_in_task, wait_outside};
 #[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},

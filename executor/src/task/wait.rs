@@ -25,7 +25,8 @@ use hal::{irq, preempt};
 /// All local tasks of a core are one thread: while one of them waits so, the
 /// others do too. It must not wait for them.
 ///
-/// Outside a task, the core or the thread sleeps until the future is ready.
+/// Outside a task, the core or the thread sleeps until the future is ready; in a
+/// [`block_on`](crate::Runtime::block_on) that only visits, it serves the runtime's first core if nobody else does any more.
 ///
 /// ```
 /// # use executor::{Runtime, task::{spawn, wait}};
@@ -48,8 +49,17 @@ pub fn wait<F: IntoFuture>(future: F) -> F::Output {
         Some(task) => wait_in_task(task, future),
         None => {
             assert_may_wait();
-            simple::block(future)
+            wait_outside(future)
         }
+    }
+}
+
+/// Waits where there is no task: in a `block_on` that visits a runtime, or far from any.
+#[track_caller]
+pub(crate) fn wait_outside<F: Future>(future: Pin<&mut F>) -> F::Output {
+    match waker::visited() {
+        Some(shared) if !irq::in_handler() => shared.wait_visiting(future),
+        _ => simple::block(future),
     }
 }
 
