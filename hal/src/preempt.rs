@@ -14,6 +14,13 @@ use core::{
 const GIVE_WAY: u32 = 1;
 /// Fill the reserve from which its stack has grown.
 pub(crate) const REFILL: u32 = 2;
+/// Be left for good: it has overflowed its stack meanwhile. For what the executor polls; if that
+/// has come to its end all the same, so be it.
+#[cfg_attr(
+    not(target_os = "none"),
+    allow(dead_code, reason = "the host's stacks are the OS's")
+)]
+pub(crate) const OVERFLOW: u32 = 4;
 
 /// The current context stays on its core while this lives.
 pub struct Guard(PhantomData<*const ()>);
@@ -78,6 +85,9 @@ fn was_asked<T>(value: T) -> T {
         let asked = context.need_resched.swap(0, Relaxed);
         if asked & REFILL != 0 {
             arch::stack::refill();
+        }
+        if asked & OVERFLOW != 0 && !context.task().is_null() {
+            arch::stack::overflow();
         }
         if asked & GIVE_WAY != 0 {
             traps::upcalls().give_way();

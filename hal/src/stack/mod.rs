@@ -28,9 +28,9 @@ impl Bounds {
     pub const EMPTY: Self = Self { low: 0, high: 0 };
 
     /// Whether an access to `address` means that this stack was too small:
-    /// it is in the guard page right below.
+    /// it is in the guard page below, or between that and the stack.
     pub fn is_overflow(&self, address: usize) -> bool {
-        self.low != 0 && (self.low - PAGE..self.low).contains(&address)
+        self.low != 0 && (self.low - PAGE - backend::BELOW..self.low).contains(&address)
     }
 
     /// Whether `address` is on the stack.

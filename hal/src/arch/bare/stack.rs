@@ -27,8 +27,11 @@ use core::sync::atomic::Ordering::Relaxed;
 const SLOT: usize = 1 << 20;
 /// 16384 slots: 16 GiB of address space.
 const WORDS: usize = 256;
-/// All of a slot but the guard page.
-pub const DEFAULT_SIZE: usize = SLOT - PAGE;
+/// Below its room a stack gets memory only under a guard or a mask, so that what is guarded comes to its
+/// end. It has overflowed then, and is told so when the last guard is dropped.
+pub const BELOW: usize = READY * PAGE;
+/// All of a slot but the guard page, and what is above that.
+pub const DEFAULT_SIZE: usize = SLOT - PAGE - BELOW;
 /// How many stacks are given back at a time, so that nobody pays for all of a generation.
 const AT_ONCE: usize = 8;
 /// When this many wait for their ticket to be drawn, the cores that hold up the last one are kicked:
@@ -69,11 +72,14 @@ pub fn reserve(size: usize) -> Result<Bounds, NoMemory> {
 }
 
 fn try_reserve(size: usize) -> Result<Bounds, NoMemory> {
-    let count = size.checked_add(PAGE).ok_or(NoMemory)?.div_ceil(SLOT);
+    let count = size
+        .checked_add(PAGE + BELOW)
+        .ok_or(NoMemory)?
+        .div_ceil(SLOT);
     let first = ROOM.lock().slots.take(count).ok_or(NoMemory)?;
     let high = layout::STACK_SLOTS + (first + count) * SLOT;
     let low = high - size;
-    match furnish(low, high) {
+    match furnish(low - BELOW, high) {
         Ok(()) => Ok(Bounds { low, high }),
         Err(error) => {
             ROOM.lock().slots.give_back(first, count);
@@ -108,14 +114,18 @@ pub unsafe fn release(bounds: Bounds) {
     let mut chain = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        sparse::clear(bounds.low, bounds.high - bounds.low, |frame| {
-            Remains(frame).write(Remains::BELOW, chain);
-            chain = frame;
-        });
+        sparse::clear(
+            bounds.low - BELOW,
+            bounds.high - bounds.low + BELOW,
+            |frame| {
+                Remains(frame).write(Remains::BELOW, chain);
+                chain = frame;
+            },
+        );
     }
     // The highest page came last.
     let remains = Remains(chain);
-    let count = (bounds.high - bounds.low + PAGE).div_ceil(SLOT);
+    let count = (bounds.high - bounds.low + PAGE + BELOW).div_ceil(SLOT);
     let first = (bounds.high - layout::STACK_SLOTS) / SLOT - count;
     remains.write(Remains::FIRST_SLOT, first as u64);
     remains.write(Remains::SLOTS, count as u64);
@@ -131,7 +141,7 @@ pub unsafe fn release(bounds: Bounds) {
 
 /// How much of it has memory.
 pub fn memory(bounds: Bounds) -> usize {
-    sparse::count(bounds.low, bounds.high - bounds.low) * PAGE
+    sparse::count(bounds.low - BELOW, bounds.high - bounds.low + BELOW) * PAGE
 }
 
 /// The topmost frame of a stack that is gone. In its first words it keeps what
@@ -233,8 +243,15 @@ fn wait_for_some() -> bool {
 pub fn grow(address: usize) -> Result<bool, NoMemory> {
     let context = context::current();
     let window = layout::STACK_SLOTS..layout::STACK_SLOTS + Slots::<WORDS>::COUNT * SLOT;
-    if !window.contains(&address) || !context.stack().contains(address) {
+    let room = context.stack();
+    if !window.contains(&address) || !window.contains(&room.low) {
         return Ok(false);
+    }
+    if !room.contains(address) {
+        if context.is_free() || !(room.low - BELOW..room.low).contains(&address) {
+            return Ok(false);
+        }
+        context.need_resched.fetch_or(preempt::OVERFLOW, Relaxed);
     }
     let page = layout::page_down(address as u64) as usize;
     if !sparse::is_filled(page) {
@@ -264,6 +281,13 @@ fn frame_for(context: &ContextBlock) -> Option<u64> {
         arch::kick_self();
     }
     frame
+}
+
+/// The current context has overflowed its stack under a guard, and holds none any more: does so again.
+pub fn overflow() {
+    let bottom = context::current().stack().low - BELOW;
+    // SAFETY: a word of the guard page, which is never there: who calls this is left for good.
+    unsafe { ((bottom - size_of::<usize>()) as *const usize).read_volatile() };
 }
 
 /// Whether this core's reserve is to be filled. With interrupts masked.

@@ -57,6 +57,12 @@ pub fn lacks() -> bool {
 /// There is no reserve.
 pub fn refill() {}
 
+/// The OS ends the program if one does, guard or not.
+pub const BELOW: usize = 0;
+
+/// As above.
+pub fn overflow() {}
+
 /// There is no reserve.
 pub fn ready() -> usize {
     0

@@ -4,7 +4,7 @@
 //! it waits for has happened, and what must never happen is looked for meanwhile.
 
 use super::{Table, join, on, on_all_cores, scaled, spawn, spawn_on};
-use alloc::{rc::Rc, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, rc::Rc, sync::Arc, vec::Vec};
 use core::{
     cell::{Cell, RefCell},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
@@ -412,6 +412,45 @@ fn a_lost_poll_ends_after_the_children_of_its_scopes() {
             assert_eq!(too_late.load(Relaxed), 0, "it is used after its loan");
             assert!(borrowed.into_inner() > 0);
         }
+    });
+    runtime.shutdown();
+}
+
+/// Never ends either, and overflows in the allocator or elsewhere: that depends on how large its frame is.
+#[inline(never)]
+#[allow(unconditional_recursion, reason = "that is the point")]
+fn allocate_deeper<const WORDS: usize>(depth: u64) -> u64 {
+    let room = core::hint::black_box([depth; WORDS]);
+    let boxed = core::hint::black_box(Box::new(depth));
+    allocate_deeper::<WORDS>(*boxed + 1) + *boxed + room.iter().sum::<u64>()
+}
+
+#[kernel_test(limit = 120)]
+fn an_overflow_in_the_allocator_ends_only_its_task() {
+    let runtime = Runtime::builder().stack(64 << 10).build();
+    let runtime = runtime.expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let bodies: [fn(u64) -> u64; 12] = [
+            allocate_deeper::<0>,
+            allocate_deeper::<1>,
+            allocate_deeper::<2>,
+            allocate_deeper::<3>,
+            allocate_deeper::<4>,
+            allocate_deeper::<5>,
+            allocate_deeper::<6>,
+            allocate_deeper::<7>,
+            allocate_deeper::<8>,
+            allocate_deeper::<9>,
+            allocate_deeper::<10>,
+            allocate_deeper::<11>,
+        ];
+        for _ in 0..4 {
+            for body in bodies {
+                let lost = spawn(async move { body(0) });
+                assert!(matches!(lost.await, Err(TaskError::StackOverflow)));
+            }
+        }
+        assert_eq!(stats::stats().total.lost, 48);
     });
     runtime.shutdown();
 }
