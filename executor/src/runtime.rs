@@ -73,7 +73,7 @@ impl Default for Config {
 }
 
 /// The loop itself needs some of it.
-const LEAST_STACK: usize = 16 << 10;
+pub(crate) const LEAST_STACK: usize = 16 << 10;
 
 /// Makes one policy for each core.
 type MakePolicy = Box<dyn Fn(usize) -> Box<dyn Policy>>;

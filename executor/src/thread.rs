@@ -60,7 +60,7 @@ impl Builder {
         self
     }
 
-    /// Gives its stack this much room, in bytes. It has memory only as far as it was used.
+    /// Gives its stack this much room, in bytes, but at least 16 KiB. It has memory only as far as it was used.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self

@@ -198,7 +198,7 @@ impl Worker {
 
 /// Whether a poll runs in this context that may be left where it is.
 fn is_in_poll(block: &ContextBlock) -> bool {
-    !block.task().is_null() && preempt::is_allowed()
+    !block.task().is_null() && block.is_free()
 }
 
 /// The worker that this interrupt has interrupted.

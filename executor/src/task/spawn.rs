@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Priority,
     bomb::Bomb,
+    runtime::LEAST_STACK,
     scheduler::{shared::Shared, switching::context_for, worker::Worker},
 };
 use alloc::{borrow::Cow, boxed::Box};
@@ -457,6 +458,7 @@ unsafe fn start_task<F: Future>(
         return Err(SpawnError::NoMemory);
     };
     if let Some(size) = how.stack_size {
+        let size = size.max(LEAST_STACK);
         let Ok(context) = context_for(shared.outsider(), task, size) else {
             // SAFETY: nobody knows of it.
             return Err(unsafe { discard(task) });

@@ -28,6 +28,10 @@ use hal::{irq, preempt};
 /// Outside a task, the core or the thread sleeps until the future is ready; in a
 /// [`block_on`](crate::Runtime::block_on) that only visits, it serves the runtime's first core if nobody else does any more.
 ///
+/// On the host it may go on in another thread of the OS. What belongs to a thread (a reference
+/// from std's `thread_local!`, a guard of its `Mutex`, being in the middle of a panic) must not be
+/// kept across it; the compiler does not see that. An image has no such things.
+///
 /// ```
 /// # use executor::{Runtime, task::{spawn, wait}};
 /// fn sum() -> u32 {
