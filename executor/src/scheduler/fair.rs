@@ -57,13 +57,15 @@ impl Fairness {
     pub(super) fn count(&self) -> bool {
         let left = self.left.get() - 1;
         self.left.set(left);
-        left > 0
+        left != 0
     }
 
     /// Whether the next turn is to be fair.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.left.get() <= 0
+        // Also if there is one left: a poll that goes on where it was left counts when it is resumed,
+        // and when it ends, without a look here in between.
+        self.left.get() <= 1
     }
 
     /// True every other turn.
