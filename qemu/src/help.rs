@@ -84,10 +84,10 @@ exit status 1 if anything failed or nothing was run.
     },
     Help {
         name: "torture",
-        usage: "torture [--board B] [--cores N] [--seeds N] [--seed S] [--filter F] [--wall] --images DIR",
+        usage: "torture [--board B] [--cores N] [--seeds N] [--seed S] [--filter F] [--wall] [--limit S] --images DIR",
         files: 0,
         options: &[
-            "board", "cores", "seeds", "seed", "filter", "wall", "images",
+            "board", "cores", "seeds", "seed", "filter", "wall", "limit", "images",
         ],
         about: "\
 Runs the executor's tests of DIR/<arch>/tests, preempted at random moments that a seed chooses,
@@ -96,6 +96,7 @@ with time counted in instructions: the same seed is the same run. On pc and virt
   --seed S       this seed only
   --filter F     only tests with F in their names, whatever they test
   --wall         by the wall clock, each core a thread of the host: real races, never the same twice
+  --limit S      the most seconds that a test may take, whatever it asks for
 ",
     },
     Help {

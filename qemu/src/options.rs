@@ -21,7 +21,7 @@ pub struct Options {
     pub filter: String,
     pub junit: Option<PathBuf>,
     pub script: Option<PathBuf>,
-    limit: Option<u64>,
+    pub limit: Option<u64>,
     pub port: Option<u16>,
     pub args_only: bool,
     pub long: bool,

@@ -53,6 +53,8 @@ pub struct Session<'a> {
     deadline: Instant,
     test: Option<Test>,
     console: String,
+    /// The most that a test may take, whatever it asks for.
+    pub limit: Option<Duration>,
     /// How many tests the image has; unknown until it says so.
     pub plan: Option<usize>,
     /// What was printed before the plan.
@@ -76,6 +78,7 @@ impl<'a> Session<'a> {
             deadline: now + BOOT_LIMIT,
             test: None,
             console: String::new(),
+            limit: None,
             plan: None,
             boot_console: String::new(),
             cores: None,
@@ -138,6 +141,7 @@ impl<'a> Session<'a> {
                 self.pause(now);
             }
             Record::Begin { index, name, limit } if matches!(self.phase, Phase::Between) => {
+                let limit = self.limit.map_or(limit, |most| most.min(limit));
                 self.watcher.began(&name);
                 self.last = Some(index);
                 self.test = Some(Test {

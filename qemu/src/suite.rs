@@ -11,7 +11,7 @@ use crate::symbols::Symbols;
 use crate::verdict::{Kind, TestResult, Watcher};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a suite told besides its results.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct Summary {
 
 /// Runs the tests of `image` whose names contain `filter`; `watcher` hears of each.
 pub fn run(machine: &Machine, image: &Path, filter: &str, watcher: &mut dyn Watcher) -> Summary {
-    run_with(None, machine, image, filter, watcher)
+    run_with(&Way::default(), machine, image, filter, watcher)
 }
 
 /// The same for those of its tests that take long.
@@ -36,12 +36,25 @@ pub fn run_long(
     filter: &str,
     watcher: &mut dyn Watcher,
 ) -> Summary {
-    run_with(Some("long"), machine, image, filter, watcher)
+    let long = Way {
+        word: Some("long"),
+        ..Way::default()
+    };
+    run_with(&long, machine, image, filter, watcher)
 }
 
-/// The same with another word on the command line.
+/// How tests are run, if not as usual.
+#[derive(Default)]
+pub struct Way<'a> {
+    /// One more word on the command line.
+    pub word: Option<&'a str>,
+    /// The most that a test may take, whatever it asks for.
+    pub limit: Option<Duration>,
+}
+
+/// The same in another way.
 pub fn run_with(
-    word: Option<&str>,
+    way: &Way,
     machine: &Machine,
     image: &Path,
     filter: &str,
@@ -52,14 +65,15 @@ pub fn run_with(
     let mut done = BTreeSet::new();
     let mut from = 0;
     loop {
-        let mut words: Vec<String> = word.map(str::to_string).into_iter().collect();
+        let mut words: Vec<String> = way.word.map(str::to_string).into_iter().collect();
         if !filter.is_empty() {
             words.push(format!("test={filter}"));
         }
         if from > 0 {
             words.push(format!("from={from}"));
         }
-        let boot = match boot(machine, image, &words.join(" "), &symbols, watcher) {
+        let words = words.join(" ");
+        let boot = match boot(machine, image, &words, way.limit, &symbols, watcher) {
             Ok(boot) => boot,
             Err(problem) => {
                 watcher.ended(&TestResult::wrong(
@@ -77,6 +91,9 @@ pub fn run_with(
                 plan: boot.plan,
                 cores: boot.cores,
             };
+        }
+        if watcher.has_enough() {
+            return summary;
         }
         done.extend(boot.done);
         let planned = boot.plan.unwrap_or(0);
@@ -115,12 +132,14 @@ fn boot(
     machine: &Machine,
     image: &Path,
     words: &str,
+    limit: Option<Duration>,
     symbols: &Symbols,
     watcher: &mut dyn Watcher,
 ) -> Result<Boot> {
     let mut guest = Guest::boot(machine, image, words)?;
     let mut lines = Lines::default();
     let mut session = Session::new(watcher, Instant::now());
+    session.limit = limit;
     let ending = loop {
         match guest.next(session.deadline()) {
             Event::Console(bytes) => {

@@ -201,7 +201,8 @@ fn blink(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
 fn tortured(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
     let is_chosen = filter.is_empty() || filter == "torture";
     if is_chosen && torture::BOARDS.contains(&machine.board) {
-        torture::run(machine, images, torture::FILTER, 1..6, false, report);
+        let manner = torture::Manner::default();
+        torture::run(machine, images, torture::FILTER, 1..6, manner, report);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::suite;
 use crate::verdict::{Kind, TestResult, Verdict, Watcher};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is run unless told otherwise.
 pub const FILTER: &str = "tests::executor";
@@ -43,11 +43,23 @@ pub fn torture(options: &Options) -> Result<u8> {
             &images,
             filter,
             seeds.clone(),
-            options.wall,
+            Manner {
+                wall: options.wall,
+                limit: options.limit.map(Duration::from_secs),
+            },
             &mut report,
         );
     }
     report.finish(&PathBuf::from("target/torture.xml"), "")
+}
+
+/// How it is done.
+#[derive(Clone, Copy, Default)]
+pub struct Manner {
+    /// By the wall clock.
+    pub wall: bool,
+    /// The most that a test may take, whatever it asks for.
+    pub limit: Option<Duration>,
 }
 
 /// Runs the tests once for each seed, and tells of each seed as of one test.
@@ -56,7 +68,7 @@ pub fn run(
     images: &Path,
     filter: &str,
     seeds: impl Iterator<Item = u64>,
-    wall: bool,
+    Manner { wall, limit }: Manner,
     report: &mut Report,
 ) {
     let board = machine.board.name();
@@ -84,7 +96,11 @@ pub fn run(
         let began = Instant::now();
         let word = format!("torture={seed}{bounds}");
         let image = machine.image(images, "tests");
-        let summary = suite::run_with(Some(&word), &machine, &image, filter, &mut watcher);
+        let way = suite::Way {
+            word: Some(&word),
+            limit,
+        };
+        let summary = suite::run_with(&way, &machine, &image, filter, &mut watcher);
         if summary.plan == Some(0) {
             report.say(&format!("  no test here has `{filter}` in its name"));
             return;
@@ -116,5 +132,9 @@ impl Watcher for OneSeed {
                 result.console.clone(),
             ));
         }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.wrong.is_some()
     }
 }

@@ -102,6 +102,10 @@ pub trait Watcher {
     fn began(&mut self, _name: &str) {}
     fn ended(&mut self, _result: &TestResult) {}
     fn noted(&mut self, _text: &str) {}
+    /// What comes after a test that took the guest down is of no interest.
+    fn has_enough(&self) -> bool {
+        false
+    }
 }
 
 /// A watcher that only remembers.

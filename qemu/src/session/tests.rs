@@ -244,3 +244,16 @@ fn each_phase_has_its_own_limit() {
     session.line("@@ panic core=0 x", now);
     assert_eq!(session.deadline(), now + REPORT_LIMIT);
 }
+
+#[test]
+fn a_test_gets_what_it_asks_for_but_no_more_than_the_runner_allows() {
+    for (most, seconds) in [(2, 2), (4, 3)] {
+        let mut quiet = Quiet::default();
+        let now = Instant::now();
+        let mut session = Session::new(&mut quiet, now);
+        session.limit = Some(Duration::from_secs(most));
+        session.line("@@ plan 1", now);
+        session.line("@@ begin 0 a limit=3", now);
+        assert_eq!(session.deadline(), now + Duration::from_secs(seconds));
+    }
+}
