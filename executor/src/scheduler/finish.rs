@@ -59,6 +59,7 @@ impl Worker {
     #[inline(always)]
     #[must_use]
     pub(super) fn end_usual(&self, header: &Header) -> bool {
+        self.assert_served_here();
         if header.extra().is_some() || header.home.as_ptr().cast_const() != self.usual_home.get() {
             Self::end_unusual(header);
             return false;

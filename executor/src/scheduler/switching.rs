@@ -42,6 +42,16 @@ impl Worker {
         unsafe { &*worker }
     }
 
+    /// In debug builds, sees to it that who uses what is the owner's is the owner: a worker that was
+    /// kept while its user went on elsewhere does harm so rarely that nobody would find out why.
+    #[inline(always)]
+    pub(super) fn assert_served_here(&self) {
+        debug_assert!(
+            core::ptr::eq(self, Self::served()),
+            "a core uses the worker of another"
+        );
+    }
+
     /// Serves this worker on the core it runs on, until somebody posts `STOP`.
     ///
     /// # Safety

@@ -176,7 +176,7 @@ impl Worker {
         if !self.ticker.is_due.take() || block.task().is_null() {
             return None;
         }
-        if !is_in_poll(block) {
+        if !is_in_poll(block) && !cfg!(broken = "guard_passed_by") {
             preempt::request();
             return None;
         }

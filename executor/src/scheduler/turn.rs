@@ -96,6 +96,7 @@ impl Worker {
                     worker.requeue(task, word);
                     break;
                 }
+                worker.assert_served_here();
                 if !worker.fairness.count() || worker.has_mail() {
                     break;
                 }
@@ -122,6 +123,7 @@ impl Worker {
     #[inline(never)]
     fn pick(&self) -> Option<NonNull<Header>> {
         loop {
+            self.assert_served_here();
             if self.has_mail() && self.open_mail() {
                 return None;
             }
@@ -258,6 +260,7 @@ impl Worker {
     /// Behind all that is runnable.
     #[inline(never)]
     fn requeue(&self, task: NonNull<Header>, word: Word) {
+        self.assert_served_here();
         // What came through the inbox while it ran was runnable before it is.
         if self.has_mail() {
             self.drain_inbox();

@@ -12,6 +12,7 @@
 //! | `fairness` | who waits how long |
 //! | `pinned` | tasks that stay on their core |
 //! | `preemption` | polls that never await |
+//! | `migration` | polls and loops that go on on another core |
 //! | `lifecycle` | building and shutting down |
 //! | `modes` | the same function in every mode |
 //! | `memory` | as many tasks and threads as the machine holds |
@@ -19,6 +20,7 @@
 mod fairness;
 mod lifecycle;
 mod memory;
+mod migration;
 mod modes;
 mod pinned;
 mod preemption;

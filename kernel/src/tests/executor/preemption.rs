@@ -15,7 +15,7 @@ use executor::{
     stats,
     task::{self, Builder, spawn_local_on, yield_now},
     thread,
-    time::{Duration, sleep},
+    time::{Duration, Instant, sleep},
 };
 use hal::{context::registers_survive, cores};
 use testing::kernel_test;
@@ -247,6 +247,40 @@ fn a_guard_keeps_others_from_the_core() {
 }
 
 #[kernel_test(limit = 120)]
+fn dropping_the_last_guard_gives_way_if_that_was_asked_meanwhile() {
+    on_all_cores(async {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let other = {
+            let is_over = is_over.clone();
+            spawn_on(0, async move {
+                while !is_over.load(Relaxed) {
+                    yield_now().await;
+                }
+            })
+        };
+        let guarded = spawn_on(0, async move {
+            let suspensions = || stats::stats().cores[0].suspensions;
+            // Longer than a quantum sooner or later, however few ticks a busy host lets through.
+            let gave_way = (0..40).any(|round| {
+                let (outer, inner) = (preempt::guard(), preempt::guard());
+                let before = suspensions();
+                let until = Instant::now() + round * round * Duration::from_micros(200);
+                while Instant::now() < until {
+                    registers_survive(1, 1_000);
+                }
+                drop(inner);
+                assert_eq!(suspensions(), before, "a guard is left");
+                drop(outer);
+                suspensions() > before
+            });
+            assert!(gave_way, "it was never asked, or in vain");
+            is_over.store(true, Relaxed);
+        });
+        join([guarded, other]).await;
+    });
+}
+
+#[kernel_test(limit = 120)]
 fn no_other_local_task_runs_while_one_is_preempted() {
     on_all_cores(async {
         let rounds = Arc::new(AtomicUsize::new(0));
@@ -309,7 +343,7 @@ fn a_thousand_tasks_wait_on_one_core() {
     });
 }
 
-#[kernel_test(cores = 4, limit = 120)]
+#[kernel_test(cores = 4, limit = 30)]
 fn what_a_poll_has_woken_is_run_by_others_if_it_takes_long() {
     // Never preempted, so its own core cannot come to what it has woken.
     let hour = Duration::from_secs(3600);

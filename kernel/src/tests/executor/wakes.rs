@@ -73,3 +73,24 @@ fn a_hundred_thousand_tasks_spawned_by_all_cores_at_once_run_once_each() {
 fn ten_million_tasks_spawned_by_all_cores_at_once_run_once_each() {
     on_all_cores(spawn_from_all_cores(10_000_000));
 }
+
+#[kernel_test(limit = 120)]
+fn a_wake_is_not_lost_if_who_waits_for_it_gives_way_before() {
+    on_all_cores(async {
+        let cores = stats::stats().cores.len();
+        // On two cores, so that a wake often comes between the look and the wait.
+        let players = (0..cores).step_by(2).flat_map(|core| {
+            let table = Arc::new(Table::new());
+            [0, 1].map(|player| {
+                let table = table.clone();
+                spawn_on((core + player) % cores, async move {
+                    for turn in (player..scaled(1_000).max(400)).step_by(2) {
+                        task::wait(table.turn(player, turn));
+                        table.pass(player, turn);
+                    }
+                })
+            })
+        });
+        join(players.collect::<Vec<_>>()).await;
+    });
+}
