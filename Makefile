@@ -6,7 +6,7 @@
 .SILENT:
 # Steps of one command build on each other, and cargo uses every core by itself.
 .NOTPARALLEL:
-.PHONY: help run test test-long test-host torture loom bench gdb check doc clean tool
+.PHONY: help run test test-long test-host torture torture-bugs loom bench gdb check doc clean tool
 
 # Values go to the shell through its environment, never through the text of a
 # recipe, so that no blank, quote or dollar in them is ever read as shell or make.
@@ -66,7 +66,7 @@ endef
 
 help:
 	echo "Spindle. The commands:"
-	sed -n 's/^\([a-z-]*\):.*## *\(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+	sed -n 's/^\([a-z-]*\):.*## *\(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 	echo
 	echo "BOARD is pc, virt, raspi3b or raspi4b (default pc; for test pc, virt and raspi3b). What is missing they install."
 
@@ -93,6 +93,9 @@ test-host: tool ## only the tests that need no board [TEST=filter]
 torture: tool ## the executor's tests, preempted at random moments [BOARD=... SEEDS=n SEED=s TEST=filter WALL=1]
 	$(torture_boards); $(ready); $(call images,image,tests,--features kernel-test); \
 	$(qemu) torture $${BOARD:+--board "$$BOARD"} $(cores) $(filter) $(seeds) --images target/images
+
+torture-bugs: tool ## images with a bug each, which torture or a test must catch [TEST=bug]
+	set -- pc; $(ready); $(host) exec tools/broken $${TEST:+"$$TEST"}
 
 loom: ## models of the lock-free protocols, with their seeded bugs
 	tools/setup host

@@ -9,7 +9,7 @@
 //! never onto its stack, which may be unmapped. A voluntary [`switch`] saves
 //! only what a function call must keep, into the same frame.
 
-use crate::{arch, stack::Bounds, sync};
+use crate::{arch, cores::MAX_CORES, stack::Bounds, sync};
 pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
@@ -90,10 +90,20 @@ impl ContextBlock {
         self.forget_task();
     }
 
+    /// How many guards it holds.
+    #[inline]
+    pub(crate) fn guards(&self) -> &AtomicU32 {
+        if cfg!(broken = "guards_in_core") {
+            static GUARDS: [AtomicU32; MAX_CORES] = [const { AtomicU32::new(0) }; MAX_CORES];
+            return &GUARDS[arch::this_core()];
+        }
+        &self.guards
+    }
+
     /// Whether it holds no guard and no mask, hence no lock either.
     #[inline]
     pub fn is_free(&self) -> bool {
-        self.guards.load(Relaxed) == 0 && self.masks.load(Relaxed) == 0
+        self.guards().load(Relaxed) == 0 && self.masks.load(Relaxed) == 0
     }
 
     /// What the executor polls in this context; null: nothing.

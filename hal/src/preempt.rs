@@ -31,9 +31,8 @@ pub fn guard() -> Guard {
     let context = context::current();
     // Only this context writes its count, so load and store need not be one step;
     // an interrupt in between leaves it as it found it.
-    context
-        .guards
-        .store(context.guards.load(Relaxed) + 1, Relaxed);
+    let guards = context.guards();
+    guards.store(guards.load(Relaxed) + 1, Relaxed);
     // For the compiler: nothing that is guarded moves out. The core itself sees its own order.
     compiler_fence(SeqCst);
     Guard(PhantomData)
@@ -66,9 +65,8 @@ impl Drop for Guard {
 fn leave() -> bool {
     compiler_fence(SeqCst);
     let context = context::current();
-    context
-        .guards
-        .store(context.guards.load(Relaxed) - 1, Relaxed);
+    let guards = context.guards();
+    guards.store(guards.load(Relaxed) - 1, Relaxed);
     // The count first, then the look: an interrupt in between sees that it may switch itself.
     compiler_fence(SeqCst);
     context.need_resched.load(Relaxed) != 0
@@ -89,7 +87,7 @@ fn was_asked<T>(value: T) -> T {
         if asked & OVERFLOW != 0 && !context.task().is_null() {
             arch::stack::overflow();
         }
-        if asked & GIVE_WAY != 0 {
+        if asked & GIVE_WAY != 0 && !cfg!(broken = "asked_in_vain") {
             traps::upcalls().give_way();
         }
     }
@@ -99,7 +97,7 @@ fn was_asked<T>(value: T) -> T {
 /// Whether the current context holds no guard.
 #[inline]
 pub fn is_allowed() -> bool {
-    context::current().guards.load(Relaxed) == 0
+    context::current().guards().load(Relaxed) == 0
 }
 
 /// Asks the current context to give way when it drops its last guard. For

@@ -35,17 +35,23 @@ pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
             continue;
         }
         report.suite(format!("host-{name}"), &format!("host: {}", tool.display()));
-        let mut tests = ToolTests::default();
         let mut command = Command::new(tool);
         if !long {
             command.env("LOOM_BUGS", "none");
         }
-        let all_well = stream(&mut command, |line| {
-            report.say(line);
-            tests.line(line);
-        })?;
-        tests.finish(all_well, report);
+        run_tool(&mut command, report)?;
     }
+    Ok(())
+}
+
+/// Runs a program that ends in `N passed, N failed`, as a part of the current suite.
+pub fn run_tool(command: &mut Command, report: &mut Report) -> Result<()> {
+    let mut tests = ToolTests::default();
+    let all_well = stream(command, |line| {
+        report.say(line);
+        tests.line(line);
+    })?;
+    tests.finish(all_well, report);
     Ok(())
 }
 

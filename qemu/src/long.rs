@@ -1,11 +1,12 @@
-//! What `test --long` adds: the big counts, many boots on a loaded host, boot paths that are rarely taken, the debugger.
+//! What `test --long` adds: the big counts, many boots on a loaded host, boot paths that are rarely taken, bugs that the tests must catch, the debugger.
 
 use crate::board::Board;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{gdb, iso, scripted, suite};
+use crate::{gdb, host, iso, scripted, suite};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -21,6 +22,7 @@ pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) 
     }
     if machine.board == Board::Pc {
         iso::run(machine, images, filter, report);
+        broken(filter, report);
     }
     debugger(machine, images, filter, report);
 }
@@ -60,6 +62,23 @@ fn many_boots(machine: &Machine, images: &Path, filter: &str, report: &mut Repor
             script,
         );
         report.add(&result);
+    }
+}
+
+/// Images with bugs in them, which the tests must catch.
+fn broken(filter: &str, report: &mut Report) {
+    if !"broken".contains(filter) {
+        return;
+    }
+    report.suite("broken", "images with bugs: tools/broken");
+    if let Err(problem) = host::run_tool(&mut Command::new("tools/broken"), report) {
+        let message = problem.to_string();
+        report.add(&TestResult::wrong(
+            "broken",
+            Kind::Failed,
+            message,
+            String::new(),
+        ));
     }
 }
 

@@ -131,7 +131,10 @@ impl Worker {
     /// A context for this core's loop to go on in. If it was the last, another is to be found.
     pub(super) fn take_spare(&self) -> Option<NonNull<Context>> {
         // Contexts that yield to each other come by here each time, and leave theirs for the next.
-        let spare = self.spare.replace(self.second.take());
+        let spare = match cfg!(broken = "spare_not_taken") {
+            true => self.spare.get(),
+            false => self.spare.replace(self.second.take()),
+        };
         if self.spare.get().is_none() {
             // Also when there was none: there may be memory by now.
             self.post_mail(SPARE);
@@ -232,8 +235,13 @@ pub(crate) fn suspend(gives_way: bool) -> Result<(), NoMemory> {
     let next = worker.take_spare().ok_or(NoMemory)?;
     worker.counters.0.suspensions.add(1);
     context.set_gave_way(gives_way);
+    let mut after = context.after(offer);
+    if cfg!(broken = "offered_before_left") {
+        (after.run)(after.argument);
+        after = AfterSwitch::NOTHING;
+    }
     // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one lives as long as its poll.
-    unsafe { context::switch(next.as_ref().block(), context.after(offer)) };
+    unsafe { context::switch(next.as_ref().block(), after) };
     drop(masked);
     Ok(())
 }

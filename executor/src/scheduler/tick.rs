@@ -185,7 +185,7 @@ impl Worker {
             return None;
         };
         self.counters.0.preemptions.add(1);
-        if !torture::is_on() && !cfg!(broken = "preemption_not_followed_by_a_fair_turn") {
+        if !torture::is_on() && !cfg!(broken = "no_fair_turn_after_preemption") {
             // Turns that last a quantum each are few: what waits elsewhere must not wait for 61 of them.
             self.fairness.make_due();
         }

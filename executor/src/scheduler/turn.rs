@@ -71,9 +71,12 @@ impl Worker {
                     break;
                 }
                 let (is_ready, yielded) = Self::poll_future(header);
-                let worker = Self::served();
+                let worker = match cfg!(broken = "worker_kept") {
+                    true => worker,
+                    false => Self::served(),
+                };
                 if is_ready {
-                    if !worker.end_usual(header) {
+                    if !worker.end_usual(header) && !cfg!(broken = "worker_kept_after_end") {
                         // What it left behind may have waited: this may be another core.
                         Self::served().fairness.count();
                         break;
@@ -359,7 +362,9 @@ impl Worker {
         // SAFETY: `start` made this core the owner of the future, and it has not ended.
         let is_ready = unsafe { header.poll() };
         let yielded = context.task().addr() & waker::YIELDED != 0;
-        context.set_task(core::ptr::null_mut());
+        if !cfg!(broken = "loop_taken_for_poll") {
+            context.set_task(core::ptr::null_mut());
+        }
         trace::event(trace::Kind::PollEnd, || header.id());
         (is_ready, yielded)
     }

@@ -189,7 +189,8 @@ fn give_back_some() {
         let _guard = preempt::guard();
         let mut room = ROOM.lock();
         // All of them were unmapped before they were added, so a ticket that is drawn now covers them.
-        room.gone.advance(&Chained, flush::issue, Ticket::is_done);
+        let is_done = |ticket: Ticket| ticket.is_done() || cfg!(broken = "stack_reused_at_once");
+        room.gone.advance(&Chained, flush::issue, is_done);
         let Some(gone) = room.gone.take(&Chained) else {
             return;
         };
