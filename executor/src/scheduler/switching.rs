@@ -130,6 +130,9 @@ impl Worker {
 
     /// A context for this core's loop to go on in. If it was the last, another is to be found.
     pub(super) fn take_spare(&self) -> Option<NonNull<Context>> {
+        if !cfg!(broken = "quantum_inherited") {
+            self.ticker.forget();
+        }
         // Contexts that yield to each other come by here each time, and leave theirs for the next.
         let spare = match cfg!(broken = "spare_not_taken") {
             true => self.spare.get(),

@@ -4,6 +4,7 @@
 //! it waits for has happened, and what must never happen is looked for meanwhile.
 
 use super::{Table, join, on, on_all_cores, scaled, spawn, spawn_on};
+use crate::upcalls;
 use alloc::{boxed::Box, rc::Rc, sync::Arc, vec::Vec};
 use core::{
     cell::{Cell, RefCell},
@@ -131,6 +132,37 @@ fn threads_that_never_wait_share_all_cores_with_tasks() {
         for thread in threads {
             thread.await.unwrap();
         }
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn what_comes_after_a_preempted_poll_has_a_quantum_of_its_own() {
+    if torture::is_on() {
+        return; // there are no quanta
+    }
+    on(Runtime::builder().workers(1), async {
+        let ticks = || upcalls::counts(cores::this_core()).timers.load(Relaxed);
+        let preemptions = || stats::stats().total.preemptions;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = is_over.clone();
+        let hog = spawn(async move {
+            while !seen.load(Relaxed) {
+                hal::pause();
+            }
+        });
+        for _ in 0..5 {
+            // Begins when the hog is preempted, and is over before it would be.
+            let short = spawn(async move {
+                let (begin, before) = (ticks(), preemptions());
+                while ticks() < begin + 5 {
+                    hal::pause();
+                }
+                assert_eq!(preemptions(), before, "it had no quantum of its own");
+            });
+            join([short]).await;
+        }
+        is_over.store(true, Relaxed);
+        join([hog]).await;
     });
 }
 
