@@ -6,6 +6,7 @@
 //! new threads) and go back there when the runtime is shut down.
 
 use crate::{
+    bomb::Bomb,
     scheduler::{
         mail::STOP,
         policy::Policy,
@@ -457,10 +458,11 @@ impl Shared {
             if let Poll::Ready(outcome) = pin!(&mut main).poll(&mut Context::from_waker(&waker)) {
                 return outcome;
             }
-            let bomb = Bomb;
+            // The task that this waits for, and what it borrows, would be left in a queue.
+            let bomb = Bomb("the loop of a core panicked; a policy of the user's own must not");
             // SAFETY: the seat is ours, and the runtime outlives whoever calls this.
             unsafe { worker.run() };
-            core::mem::forget(bomb);
+            bomb.defuse();
         }
     }
 
@@ -710,16 +712,5 @@ pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {
         (None, None) => {
             panic!("no runtime runs here: call this within `Runtime::block_on` or a task")
         }
-    }
-}
-
-/// Ends the program if the loop of a core unwinds, as a policy that panics makes
-/// it: the task that `block_on` waits for, and what it borrows, would be left in a queue.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        // A panic within a panic does not unwind.
-        panic!("the loop of a core panicked; a policy of the user's own must not");
     }
 }
