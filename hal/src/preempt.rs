@@ -74,12 +74,13 @@ fn leave() -> bool {
 
 /// Does what it was asked if no guard is left, and this is neither a handler,
 /// which ends by giving way itself, nor under a lock, which others would wait
-/// for: then whoever drops a guard next is asked again.
+/// for, nor between two contexts: then whoever drops a guard next is asked again.
 #[cold]
 #[inline(never)]
 fn was_asked<T>(value: T) -> T {
     let context = context::current();
-    if context.is_free() && !irq::in_handler() {
+    // In an action after a switch the context that is about to go on may hold nothing, and be asked.
+    if context.is_free() && !irq::in_handler() && irq::are_enabled() {
         let asked = context.need_resched.swap(0, Relaxed);
         if asked & REFILL != 0 {
             arch::stack::refill();

@@ -278,6 +278,7 @@ fn a_line_interrupts_the_core_that_it_goes_to_while_it_is_enabled() {
 #[test]
 fn the_last_guard_gives_way_if_it_was_asked_to() {
     machine(1, |_| {
+        irq::enable_each_core();
         let ways = || heard().ways.load(Relaxed);
         let (first, second) = (preempt::guard(), preempt::guard());
         preempt::request();

@@ -72,7 +72,13 @@ impl Worker {
         self.start_ticks();
         self.arm();
         self.waits_here.set(Some(context::current().into()));
-        let context = self.take_spare().expect("made with the runtime, and kept");
+        if self.spare.get().is_none() {
+            // The last loop had to end on a stack of another size: there was no memory for its own.
+            let _ = self.find_spare();
+        }
+        let context = self
+            .take_spare()
+            .expect("no memory for the stack of a core's loop");
         // SAFETY: interrupts are masked; it is a spare one, so saved and nobody else's; the current one
         // lives until this function returns.
         unsafe { context::switch(context.as_ref().block(), AfterSwitch::NOTHING) };
