@@ -14,7 +14,11 @@ use core::{
 };
 use drivers::serial::Serial;
 use executor::sync::WakerSlot;
-use hal::{board::Uart, clock, cores, sync::Lock};
+use hal::{
+    board::Uart,
+    clock, cores,
+    sync::{Lock, Rank, ranked},
+};
 use log::LevelFilter;
 
 static PORT: Lock<Option<Serial>> = Lock::new(None);
@@ -167,11 +171,14 @@ impl Input {
     }
 }
 
-static INPUT: Lock<Input> = Lock::new(Input {
-    bytes: [0; 256],
-    head: 0,
-    count: 0,
-});
+static INPUT: Lock<Input> = ranked(
+    Rank::Input,
+    Input {
+        bytes: [0; 256],
+        head: 0,
+        count: 0,
+    },
+);
 /// Whoever waits for a byte.
 static READER: WakerSlot = WakerSlot::new();
 /// Bytes that came when there was no room, or damaged.

@@ -86,7 +86,7 @@ const CHECKS: [Check; 18] = [
     check(
         "an_overflow_of_a_stack_that_grows_is_reported_as_one",
         "a_test_that_overflows_a_stack_that_grows",
-        Expected::Saying(Kind::StackOverflow, "below the stack of 1020 KiB"),
+        Expected::Saying(Kind::StackOverflow, "below the stack of 1004 KiB"),
     ),
     check(
         "a_stack_that_grows_too_far_under_a_guard_is_reported_as_that",

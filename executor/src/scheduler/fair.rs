@@ -52,7 +52,7 @@ impl Fairness {
         }
     }
 
-    /// Counts a turn; false: the next one is to be fair.
+    /// Counts a turn that has ended or was left; false: the next one is to be fair.
     #[inline(always)]
     pub(super) fn count(&self) -> bool {
         let left = self.left.get() - 1;
@@ -63,9 +63,7 @@ impl Fairness {
     /// Whether the next turn is to be fair.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        // Also if there is one left: a poll that goes on where it was left counts when it is resumed,
-        // and when it ends, without a look here in between.
-        self.left.get() <= 1
+        self.left.get() <= 0
     }
 
     /// True every other turn.

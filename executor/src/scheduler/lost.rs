@@ -46,6 +46,7 @@ impl Worker {
             return;
         };
         self.counters.0.lost.add(1);
+        self.fairness.count();
         // SAFETY: nobody goes on with it, and it is never freed.
         let context = unsafe { context.as_ref() };
         self.local_poll_ended(context);

@@ -136,9 +136,6 @@ impl Worker {
 
     /// A context for this core's loop to go on in. If it was the last, another is to be found.
     pub(super) fn take_spare(&self) -> Option<NonNull<Context>> {
-        if !cfg!(broken = "quantum_inherited") {
-            self.ticker.forget();
-        }
         // Contexts that yield to each other come by here each time, and leave theirs for the next.
         let spare = match cfg!(broken = "spare_not_taken") {
             true => self.spare.get(),
@@ -202,6 +199,10 @@ impl Worker {
             self.hold_locals_for(context);
         }
         let gave_way = context.gave_way();
+        if !cfg!(broken = "quantum_inherited") {
+            // To the tick, what comes next is not this one any more.
+            self.fairness.count();
+        }
         if let Some(extra) = task.tracked() {
             context.count_to(extra, shared.clock.now());
             extra.set_stack_use(context.stack_use());

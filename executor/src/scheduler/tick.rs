@@ -54,12 +54,6 @@ impl Ticker {
     pub(super) fn next(&self) -> u64 {
         self.at.get()
     }
-
-    /// A poll is left in the middle. What comes next has a quantum of its own, though no turn may have
-    /// been counted in between.
-    pub(super) fn forget(&self) {
-        self.turn.set(u64::MAX);
-    }
 }
 
 impl Worker {

@@ -247,7 +247,6 @@ impl Worker {
             let Some(task) = fair.or_else(own).or_else(|| worker.search()) else {
                 continue;
             };
-            worker.fairness.count();
             // SAFETY: it came out of a queue, so it lives until its state says that it ended.
             let header = unsafe { task.as_ref() };
             let started = header.state.start();
@@ -279,7 +278,6 @@ impl Worker {
     /// A turn of a task that is not as usual, or of a context.
     #[inline(never)]
     fn turn_with_care(header: &Header, started: Word) {
-        Self::served().fairness.count();
         if let Turn::Again(word) = Self::poll_with_care(header, started) {
             Self::served().requeue(header.into(), word);
         }
@@ -320,6 +318,13 @@ impl Worker {
             Self::served().switch_to(own);
             return Turn::Over;
         }
+        let turn = Self::poll_or_end(header, started);
+        // Each turn counts once, where it ends or is left in the middle.
+        Self::served().fairness.count();
+        turn
+    }
+
+    fn poll_or_end(header: &Header, started: Word) -> Turn {
         if started.is_cancelled() {
             return Self::drop_future(header);
         }

@@ -33,7 +33,8 @@ fn a_million_operations_on_four_cores_lose_corrupt_and_leak_nothing() {
                 .unwrap();
             meet(round + 1);
             if core == 0 {
-                pages.lock().push(machine.heap.stats().pages);
+                let now = machine.heap.stats().pages;
+                pages.lock().push(now);
             }
         }
         meet(ROUNDS + 1);

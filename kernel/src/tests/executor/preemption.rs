@@ -467,6 +467,10 @@ fn a_lost_poll_ends_after_the_children_of_its_scopes() {
                             #[allow(unreachable_code, reason = "for its type")]
                             Ok::<_, ()>(())
                         });
+                        // One that has not begun would not begin any more.
+                        while borrowed.load(Relaxed) == 0 {
+                            thread::yield_now();
+                        }
                         deeper(0);
                     });
                     Ok::<_, ()>(())
