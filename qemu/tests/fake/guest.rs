@@ -108,7 +108,7 @@ fn tests(list: &str, events: &Events) {
                 // All that is asked of any of them.
                 say(format!(
                     "@@ {behaviour} core=2 it went wrong: out of memory for the stack under a guard, \
-                     below the stack of 1020 KiB"
+                     below the stack of 1004 KiB"
                 ));
                 say(format!("core 2: {name}+0x12"));
                 for core in [0, 1, 3] {
