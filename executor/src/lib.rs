@@ -49,6 +49,8 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod shim;
+
 #[cfg(feature = "alloc")]
 pub mod queue;
 #[cfg(feature = "alloc")]
@@ -77,7 +79,6 @@ pub mod trace;
 pub use priority::Priority;
 #[cfg(not(loom))]
 pub mod simple;
-#[cfg(not(loom))]
 pub mod sync;
 
 #[cfg(all(feature = "alloc", not(loom)))]

@@ -9,6 +9,8 @@
 
 #[path = "loom/context.rs"]
 mod context;
+#[path = "loom/count.rs"]
+mod count;
 #[path = "loom/drain.rs"]
 mod drain;
 #[path = "loom/idle.rs"]
@@ -25,3 +27,5 @@ mod stealing;
 mod task;
 #[path = "loom/timer.rs"]
 mod timer;
+#[path = "loom/wait.rs"]
+mod wait;

@@ -59,13 +59,7 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// An ordering; `Relaxed` if the named bug is built in.
-macro_rules! ordering {
-    ($order:ident unless seeded = $bug:literal) => {
-        if cfg!(seeded = $bug) { Relaxed } else { $order }
-    };
-}
-pub(crate) use ordering;
+pub(crate) use crate::shim::ordering;
 
 /// Two counters in one word, to be compared and exchanged together.
 #[inline]

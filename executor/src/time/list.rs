@@ -4,7 +4,7 @@
 //! links belong to the wheel that it is in, and so to whoever has that wheel by
 //! `&mut`: no entry has a lock of its own.
 
-use super::shim::UnsafeCell;
+use crate::shim::UnsafeCell;
 use core::{marker::PhantomPinned, ptr::NonNull};
 
 /// Something that waits in a wheel.

@@ -16,7 +16,6 @@
 //! long as the clock runs, 584 years, and a deadline beyond that never comes.
 
 mod list;
-mod shim;
 #[cfg(not(loom))]
 pub(crate) mod timers;
 #[cfg(loom)]

@@ -20,9 +20,9 @@
 
 use super::{
     list::Entry,
-    shim::{Lock, UnsafeCell, wake},
     wheel::{NEVER, Wheel},
 };
+use crate::shim::{Lock, UnsafeCell, wake};
 use alloc::boxed::Box;
 use core::{array, mem, pin::Pin, ptr::NonNull, task::Waker};
 use hal::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};

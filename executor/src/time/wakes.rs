@@ -6,10 +6,8 @@
 //! entry is a search through all that wait on this core, so this is for the
 //! dozens of tasks that crates bring along; `sleep` has no such limit.
 
-use super::{
-    shim::{Lock, wake},
-    wheel::NEVER,
-};
+use super::wheel::NEVER;
+use crate::shim::{Lock, wake};
 use alloc::vec::Vec;
 use core::{
     array, mem,

@@ -4,39 +4,10 @@
 //! dropped, the model writes over all of the node, so loom finds whoever still
 //! looks at it; the memory itself stays until the end of the model.
 
+use super::count::Count;
 use executor::time::timers::{Moved, Node, Timers};
-use loom::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::*},
-    },
-    thread,
-};
-use std::{
-    pin::Pin,
-    sync::Arc as StdArc,
-    task::{Wake, Waker},
-};
-
-/// Counts how often it was woken. What was done before a wake is seen by who sees the count.
-struct Count(AtomicUsize);
-
-impl Count {
-    fn new() -> (StdArc<Self>, Waker) {
-        let count = StdArc::new(Self(AtomicUsize::new(0)));
-        (count.clone(), Waker::from(count))
-    }
-
-    fn get(&self) -> usize {
-        self.0.load(Acquire)
-    }
-}
-
-impl Wake for Count {
-    fn wake(self: StdArc<Self>) {
-        self.0.fetch_add(1, Release);
-    }
-}
+use loom::{sync::Arc, thread};
+use std::{pin::Pin, sync::Arc as StdArc, task::Waker};
 
 /// A node that is registered at the timers, and its owner.
 struct Sleeper {
@@ -102,7 +73,7 @@ fn two_cancels_against_fire() {
         sleepers.iter().rev().for_each(Sleeper::drop_node);
         assert_eq!(core.join().unwrap(), count.get());
         assert_eq!(timers.next(), u64::MAX);
-        assert_eq!(StdArc::strong_count(&count), 1, "no waker is left behind");
+        assert!(count.is_alone(), "no waker is left behind");
     });
 }
 

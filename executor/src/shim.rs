@@ -1,11 +1,30 @@
-//! What loom replaces when it checks the models of this module: the cell whose
+//! What loom replaces when it checks the models of this crate: the cell whose
 //! accesses it watches, and the lock, which in the models is hal's spin flag
-//! without the interrupt mask.
+//! without the interrupt mask. And how bugs are seeded for it to find.
 
 #[cfg(not(loom))]
-pub use hal::sync::Lock;
+pub use hal::sync::{Lock, LockGuard as Guard};
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
+
+/// An ordering; `Relaxed` if the named bug is built in.
+macro_rules! ordering {
+    ($order:ident unless seeded = $bug:literal) => {
+        if cfg!(seeded = $bug) { Relaxed } else { $order }
+    };
+}
+pub(crate) use ordering;
+
+/// A function that is `const`, except in the models: loom's atomics and cells cannot be made so.
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($function:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$attribute])* $visibility const fn $($function)*
+        #[cfg(loom)]
+        $(#[$attribute])* $visibility fn $($function)*
+    };
+}
+pub(crate) use const_unless_loom;
 
 /// Wakes somebody of whom nothing is known. A panic in it must not keep others
 /// from being woken; on the host it has printed itself.
@@ -27,6 +46,10 @@ impl<T> UnsafeCell<T> {
         Self(core::cell::UnsafeCell::new(value))
     }
 
+    #[cfg_attr(
+        not(feature = "alloc"),
+        allow(dead_code, reason = "only timers look without changing")
+    )]
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())

@@ -1,0 +1,487 @@
+//! Who waits, in the order they came: the one list beneath all that tasks wait on.
+//!
+//! A [`Node`] lives in the pinned future that waits, in a [`Waiter`], so waiting
+//! allocates nothing. Who may touch it:
+//!
+//! | what | guarded by |
+//! |---|---|
+//! | links, waker, request | the lock of the [`WaitList`] it is in |
+//! | `answer` | atomic: set under the lock, read without it |
+//!
+//! To answer a node is to take it out, take its waker, and set `answer`, in this
+//! order, under the lock. Setting it is the last touch: whoever reads an answer
+//! has the node to himself and needs the lock no more. Whoever finds none takes
+//! the lock, and then either the node is still in the list, or it has its answer.
+//! So after [`Waiter::leave`] nobody touches it; and what it was granted before
+//! that, `leave` returns, for the primitive to hand on.
+//!
+//! The lock is innermost and masks interrupts; it is held for a bounded few nodes at
+//! a time. No foreign code runs under it: wakers are cloned before, woken and
+//! dropped after.
+//!
+//! What a primitive knows of its waiters without the lock is one bit in its own
+//! word. It is set under the lock by who begins to wait, and cleared under the lock by who
+//! finds the list empty; not by who leaves, so it may be set for nobody.
+
+use crate::shim::{Guard, Lock, UnsafeCell, const_unless_loom, ordering, wake};
+use core::{
+    marker::PhantomPinned,
+    mem::MaybeUninit,
+    pin::{Pin, pin},
+    ptr::NonNull,
+    task::Waker,
+};
+use hal::sync::atomic::{AtomicU32, Ordering::*};
+
+/// How many are woken each time the lock is taken, at most.
+const BATCH: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// What a waiter is told; what each means is for the primitive to say. Not 0.
+pub type Answer = u32;
+
+/// None yet.
+const WAITING: Answer = 0;
+
+/// Something that waits.
+pub struct Node {
+    /// Touched by whoever holds the lock of the list it is in, or by its owner once it has its answer.
+    guarded: UnsafeCell<Guarded>,
+    /// What became of it. Written under the lock.
+    answer: AtomicU32,
+    /// Others point to it.
+    _pinned: PhantomPinned,
+}
+
+struct Guarded {
+    /// None: in no list.
+    next: Option<NonNull<Node>>,
+    previous: Option<NonNull<Node>>,
+    /// Whom to wake. None: nobody has asked yet.
+    waker: Option<Waker>,
+    /// What it waits for, in the primitive's terms. Kept after it was answered.
+    request: usize,
+}
+
+// SAFETY: a node in no list is just its content; one in a list is pinned and does not move.
+unsafe impl Send for Node {}
+// SAFETY: what is not atomic is touched through `unsafe` functions, whose callers hold the lock.
+unsafe impl Sync for Node {}
+
+impl Node {
+    fn new(request: usize, waker: Option<Waker>) -> Self {
+        Self {
+            guarded: UnsafeCell::new(Guarded {
+                next: None,
+                previous: None,
+                waker,
+                request,
+            }),
+            answer: AtomicU32::new(WAITING),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Its answer; if there is one, nobody but its owner touches it any more.
+    #[inline]
+    fn answer(&self) -> Option<Answer> {
+        // Pairs with the release in `give_answer`.
+        let order = ordering!(Acquire unless seeded = "wait_answer_read_relaxed");
+        match self.answer.load(order) {
+            WAITING => None,
+            answer => Some(answer),
+        }
+    }
+
+    /// Tells a node that has just left its list, with the lock held. Its waker is to be
+    /// woken after unlocking.
+    ///
+    /// # Safety
+    /// It was in the list until now, and the lock has been held since: so its owner, who would have to take
+    /// the lock to leave, has not dropped it.
+    unsafe fn give_answer(node: NonNull<Self>, answer: Answer) -> Option<Waker> {
+        debug_assert_ne!(answer, WAITING);
+        // SAFETY: the caller's promise; not used after the answer is set.
+        let this = unsafe { node.as_ref() };
+        if cfg!(seeded = "wait_answered_too_early") {
+            this.answer.store(answer, Release);
+        }
+        // SAFETY: the lock is held.
+        let waker = unsafe { with(node, |node| node.waker.take()) };
+        // Pairs with the acquire in `answer`: from here on the node is its owner's.
+        let order = ordering!(Release unless seeded = "wait_answer_written_relaxed");
+        this.answer.store(answer, order);
+        waker
+    }
+}
+
+/// Reads or changes the guarded part of a node.
+///
+/// # Safety
+/// The node is alive; and the caller holds the lock of the list it is in, or owns it and it is in none.
+#[inline]
+unsafe fn with<R>(node: NonNull<Node>, change: impl FnOnce(&mut Guarded) -> R) -> R {
+    // SAFETY: 1. the caller says it is alive and nobody else touches it;
+    // 2. no `change` in this file touches a second node, so there is one `&mut` at a time.
+    unsafe { node.as_ref().guarded.with_mut(|node| change(&mut *node)) }
+}
+
+/// The nodes of a list: a ring, of which the first is known.
+///
+/// Its methods are `unsafe` for one reason: every node in it is alive, and the caller holds the lock.
+struct Ring {
+    first: Option<NonNull<Node>>,
+}
+
+// SAFETY: it refers to nodes, which are `Sync`.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// # Safety
+    /// See [`Ring`]; the node is in no list, and stays where it is until it is taken out.
+    unsafe fn push(&mut self, node: NonNull<Node>) {
+        // SAFETY: the node by the caller's promise, the others because they are in the ring.
+        unsafe {
+            match self.first {
+                None => {
+                    with(node, |links| {
+                        (links.next, links.previous) = (Some(node), Some(node));
+                    });
+                    self.first = Some(node);
+                }
+                Some(first) => insert_before(first, node),
+            }
+        }
+    }
+
+    /// Takes out a node that is in this ring, or in one that was detached from it.
+    ///
+    /// # Safety
+    /// See [`Ring`].
+    unsafe fn remove(&mut self, node: NonNull<Node>) {
+        // SAFETY: the node and its neighbours are in the ring.
+        unsafe {
+            let (next, previous) = with(node, |links| (links.next.take(), links.previous.take()));
+            let (next, previous) = next.zip(previous).expect("it is in a ring");
+            if self.first == Some(node) {
+                self.first = (next != node).then_some(next);
+            }
+            if next != node {
+                with(previous, |links| links.next = Some(next));
+                with(next, |links| links.previous = Some(previous));
+            }
+        }
+    }
+}
+
+/// Puts a node before another, which is in a ring.
+///
+/// # Safety
+/// As for [`Ring`].
+unsafe fn insert_before(next: NonNull<Node>, node: NonNull<Node>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let previous = with(next, |links| links.previous.replace(node)).expect("it is in a ring");
+        with(node, |links| {
+            (links.next, links.previous) = (Some(next), Some(previous));
+        });
+        with(previous, |links| links.next = Some(node));
+    }
+}
+
+/// The list.
+pub struct WaitList(Lock<Ring>);
+
+#[allow(clippy::new_without_default, reason = "it is a part of something")]
+impl WaitList {
+    const_unless_loom! {
+        /// Nobody waits.
+        pub const fn new() -> Self {
+            Self(Lock::new(Ring { first: None }))
+        }
+    }
+
+    /// Keeps all others away from the list, and interrupts away from this core.
+    pub fn lock(&self) -> Waiters<'_> {
+        Waiters(self.0.lock())
+    }
+
+    /// Gives all who wait the same answer, and unlocks. Those who come after this began
+    /// to do so are left waiting, however long it takes: they have not been meant.
+    pub fn answer_all<'a>(&'a self, mut waiters: Waiters<'a>, answer: Answer) {
+        let Some(first) = waiters.0.first.take() else {
+            return;
+        };
+        // Stands for the list in the ring that was detached, so that each node there has neighbours and can
+        // leave as from any. It is taken out of the ring last, by being left alone.
+        let stand_in = pin!(Node::new(0, None));
+        let stand_in = NonNull::from_ref(stand_in.as_ref().get_ref());
+        if !cfg!(seeded = "wait_all_without_stand_in") {
+            // SAFETY: the lock is held, and below it is kept until nobody else is in the ring.
+            unsafe { insert_before(first, stand_in) };
+        }
+        let mut next = first;
+        loop {
+            let mut woken = Woken::new();
+            while next != stand_in && !woken.is_full() {
+                // SAFETY: it is in the ring, and the lock is held.
+                unsafe {
+                    let after = with(next, |links| links.next).expect("it is in a ring");
+                    waiters.0.remove(next);
+                    woken.push(Node::give_answer(next, answer));
+                    next = if after == next { stand_in } else { after };
+                }
+            }
+            drop(waiters);
+            woken.wake();
+            if next == stand_in {
+                return;
+            }
+            waiters = self.lock();
+            if !cfg!(seeded = "wait_all_without_stand_in") {
+                // The one that was next may have left meanwhile.
+                // SAFETY: it is in the ring, and the lock is held.
+                next = unsafe { with(stand_in, |links| links.next) }.expect("it is in a ring");
+            }
+        }
+    }
+}
+
+/// The list, locked.
+pub struct Waiters<'a>(Guard<'a, Ring>);
+
+impl Waiters<'_> {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.first.is_none()
+    }
+
+    /// Looks at what the first one waits for, and may change it. None: nobody waits.
+    pub fn with_first<R>(&mut self, change: impl FnOnce(&mut usize) -> R) -> Option<R> {
+        let first = self.0.first?;
+        // SAFETY: it is in the list, and the lock is held.
+        Some(unsafe { with(first, |node| change(&mut node.request)) })
+    }
+
+    /// Takes out the one that has waited longest and answers it. False: nobody waits.
+    pub fn answer_first(&mut self, answer: Answer, woken: &mut Woken) -> bool {
+        self.answer_one(self.0.first, answer, woken)
+    }
+
+    fn answer_one(
+        &mut self,
+        node: Option<NonNull<Node>>,
+        answer: Answer,
+        woken: &mut Woken,
+    ) -> bool {
+        let Some(node) = node else {
+            return false;
+        };
+        // SAFETY: it is in the list, and the lock is held.
+        unsafe {
+            self.0.remove(node);
+            woken.push(Node::give_answer(node, answer));
+        }
+        true
+    }
+}
+
+/// Wakers that are to be woken once the list is unlocked.
+pub struct Woken {
+    wakers: [Option<Waker>; BATCH],
+    count: usize,
+}
+
+impl Woken {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            wakers: [const { None }; BATCH],
+            count: 0,
+        }
+    }
+
+    /// Whether these have to be woken before there are more.
+    pub fn is_full(&self) -> bool {
+        self.count == BATCH
+    }
+
+    fn push(&mut self, waker: Option<Waker>) {
+        self.wakers[self.count] = waker;
+        self.count += 1;
+    }
+
+    /// Wakes them. The list is not locked here.
+    pub fn wake(self) {
+        let Self { wakers, count } = self;
+        wakers.into_iter().take(count).flatten().for_each(wake);
+    }
+}
+
+/// The place for a node in a future. Nothing is written to it before the future has to wait.
+pub struct Waiter {
+    /// The node was put into a list, and has neither left it nor shown its answer.
+    is_waiting: bool,
+    node: MaybeUninit<Node>,
+}
+
+/// A node that waits no more.
+pub struct Answered {
+    /// What it was told. None: nothing, it has left before.
+    pub answer: Option<Answer>,
+    /// What it still waited for at the end.
+    pub request: usize,
+}
+
+impl Waiter {
+    /// One that does not wait.
+    #[inline]
+    pub const fn new() -> Self {
+        Self {
+            is_waiting: false,
+            node: MaybeUninit::uninit(),
+        }
+    }
+
+    /// Whether it is in a list, or has an answer there that it has not looked at.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Puts it into the list, behind all others.
+    ///
+    /// # Safety
+    /// 1. It does not wait.
+    /// 2. Until it does not wait any more, by [`poll`](Self::poll) or [`leave`](Self::leave) with this same
+    ///    list, the list is not dropped, and this neither.
+    pub unsafe fn join(
+        self: Pin<&mut Self>,
+        waiters: &mut Waiters<'_>,
+        request: usize,
+        waker: Option<Waker>,
+    ) {
+        debug_assert!(!self.is_waiting, "a node is in one list at most");
+        // SAFETY: nothing is moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        this.is_waiting = true;
+        let node = NonNull::from_ref(this.node.write(Node::new(request, waker)));
+        // SAFETY: the lock is held; the node is pinned and, by the caller's promise, not dropped before it leaves.
+        unsafe { waiters.0.push(node) };
+    }
+
+    /// Looks for its answer. None: it still waits, and the answer will wake `waker`, by a `clone`.
+    ///
+    /// # Safety
+    /// It waits, in this list.
+    pub unsafe fn poll(
+        self: Pin<&mut Self>,
+        list: &WaitList,
+        waker: &Waker,
+        clone: impl FnOnce(&Waker) -> Waker,
+    ) -> Option<Answered> {
+        // SAFETY: nothing is moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        let node = this.node();
+        // SAFETY: it is its own, and in this list if it has no answer.
+        unsafe {
+            if node.as_ref().answer().is_none() && update_waker(list, node, waker, clone) {
+                return None;
+            }
+        }
+        Some(this.finish())
+    }
+
+    /// Takes it out of the list, for good: after this, nobody else touches it. What it has been granted
+    /// is the caller's to hand on.
+    ///
+    /// # Safety
+    /// It waits, in this list.
+    pub unsafe fn leave(self: Pin<&mut Self>, list: &WaitList) -> Answered {
+        // SAFETY: nothing is moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        let node = this.node();
+        // SAFETY: it is its own.
+        if unsafe { node.as_ref() }.answer().is_some() {
+            return this.finish();
+        }
+        let mut waiters = if cfg!(seeded = "wait_leave_does_not_wait") {
+            match list.0.try_lock() {
+                Some(ring) => Waiters(ring),
+                None => return this.finish(),
+            }
+        } else {
+            list.lock()
+        };
+        // Asked under the lock, so it is settled.
+        // SAFETY: it is its own.
+        let is_answered = unsafe { node.as_ref() }.answer().is_some();
+        let mut waker = None;
+        if !is_answered {
+            // SAFETY: no answer, so it is in the list, or in a ring that was detached from it.
+            unsafe {
+                waiters.0.remove(node);
+                waker = with(node, |node| node.waker.take());
+            }
+        }
+        drop(waiters);
+        // May drop a task, and with it others that wait here.
+        drop(waker);
+        this.finish()
+    }
+
+    /// The node, which waits.
+    fn node(&self) -> NonNull<Node> {
+        debug_assert!(self.is_waiting);
+        NonNull::from_ref(&self.node).cast()
+    }
+
+    /// What became of it. Nobody else touches the node any more.
+    fn finish(&mut self) -> Answered {
+        let node = self.node();
+        self.is_waiting = false;
+        // SAFETY: it has its answer or has left the list; it needs no dropping, as its waker was taken.
+        unsafe {
+            let answered = Answered {
+                answer: node.as_ref().answer(),
+                request: with(node, |node| node.request),
+            };
+            // As whoever uses the memory for something else would: loom finds out if anybody still looks.
+            #[cfg(loom)]
+            with(node, |node| node.waker = None);
+            answered
+        }
+    }
+}
+
+/// Sees to it that the answer wakes `waker`. False: there is one already.
+///
+/// # Safety
+/// The node is alive; it is in this list, or has an answer.
+unsafe fn update_waker(
+    list: &WaitList,
+    node: NonNull<Node>,
+    waker: &Waker,
+    clone: impl FnOnce(&Waker) -> Waker,
+) -> bool {
+    let is_same = |own: &Waker| own.will_wake(waker);
+    let locked = list.lock();
+    // SAFETY: the lock is held.
+    let known = unsafe { with(node, |node| node.waker.as_ref().is_some_and(is_same)) };
+    drop(locked);
+    if known {
+        return true;
+    }
+    let new = clone(waker);
+    let locked = list.lock();
+    // Asked under the lock: had it been answered since the look above, nobody would wake the new one.
+    // SAFETY: it is alive.
+    if !cfg!(seeded = "wait_update_after_answer") && unsafe { node.as_ref() }.answer().is_some() {
+        drop(locked);
+        return false;
+    }
+    // SAFETY: the lock is held.
+    let old = unsafe { with(node, |node| node.waker.replace(new)) };
+    drop(locked);
+    drop(old);
+    true
+}
