@@ -19,6 +19,10 @@ mod idle;
 mod inbox;
 #[path = "loom/items.rs"]
 mod items;
+#[path = "loom/kept.rs"]
+mod kept;
+#[path = "loom/permits.rs"]
+mod permits;
 #[path = "loom/slot.rs"]
 mod slot;
 #[path = "loom/stealing.rs"]

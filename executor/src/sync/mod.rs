@@ -1,18 +1,57 @@
-//! What tasks wait on. As yet only one thing; channels and locks are to come.
+//! What tasks wait on.
 //!
 //! | | |
 //! |---|---|
+//! | [`Semaphore`] | a number of permits |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
-//! Beneath: `wait_list` is who waits, for all of them.
+//! All are served in the order they came. A future that waits may be dropped at any time: it leaves
+//! the queue, and what it was granted meanwhile goes to the next. They allocate nothing, can be
+//! made in a `static`, and work wherever futures are polled, with or without a runtime; only what ends
+//! with `_timeout` needs the timers of one, and what ends with `_owned` an `Arc`.
+//!
+//! A task that finds them ready again and again gives way now and then: the future is pending once.
+//!
+//! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
+mod permits;
+mod semaphore;
 #[cfg(not(loom))]
-#[allow(dead_code, reason = "what uses it is to come")]
 mod wait_list;
 #[cfg(loom)]
 pub mod wait_list;
 #[cfg(not(loom))]
 mod waker_slot;
 
+#[cfg(all(feature = "alloc", not(loom)))]
+pub use semaphore::AcquireTimeoutError;
+#[cfg(feature = "alloc")]
+pub use semaphore::OwnedSemaphorePermit;
+pub use semaphore::{Acquire, AcquireError, Permit, Semaphore, SemaphorePermit, TryAcquireError};
 #[cfg(not(loom))]
 pub use waker_slot::WakerSlot;
+
+use core::task::{Context, Poll, Waker};
+
+/// For futures that are ready: `Pending`, once, if others should have their turn. Where no tasks are, nobody is.
+#[inline]
+fn proceed(cx: &mut Context<'_>) -> Poll<()> {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    return crate::task::poll_proceed(cx);
+    #[cfg(not(all(feature = "alloc", not(loom))))]
+    {
+        let _ = cx;
+        Poll::Ready(())
+    }
+}
+
+/// A waker's clone, for somebody who is to wait for `what`.
+fn clone_waker(waker: &Waker, what: &'static &'static str) -> Waker {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    return crate::task::waker::clone_to_wait(waker, what);
+    #[cfg(not(all(feature = "alloc", not(loom))))]
+    {
+        let _ = what;
+        waker.clone()
+    }
+}

@@ -335,7 +335,7 @@ pub struct Answered {
 impl Waiter {
     /// One that does not wait.
     #[inline]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             is_waiting: false,
             node: MaybeUninit::uninit(),

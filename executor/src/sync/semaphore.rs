@@ -1,0 +1,411 @@
+//! Permits that tasks wait for.
+
+use super::permits::{self, Home, Permits, Refusal, Take};
+use crate::shim::const_unless_loom;
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
+use core::{
+    error, fmt, mem,
+    ops::Deref,
+    pin::Pin,
+    ptr,
+    task::{Context, Poll},
+};
+
+/// A number of permits, which are taken, waited for and given back.
+///
+/// First come, first served: while somebody waits, nobody else gets any, even if there would
+/// be enough for him; so who asks for many is not starved by those who ask for few. A
+/// permit is given back when it is dropped. [`add_permits`](Self::add_permits) and dropping
+/// a permit work in interrupts too.
+///
+/// ```
+/// use executor::{block_on_simple, sync::Semaphore};
+///
+/// static ROOMS: Semaphore = Semaphore::new(2);
+///
+/// block_on_simple(async {
+///     let first = ROOMS.acquire().await.unwrap();
+///     let second = ROOMS.acquire().await.unwrap();
+///     assert!(ROOMS.try_acquire().is_err());
+///     drop(first);
+///     assert_eq!(ROOMS.available_permits(), 1);
+/// #   drop(second);
+/// });
+/// ```
+pub struct Semaphore {
+    permits: Permits,
+}
+
+impl Semaphore {
+    /// How many permits there can be.
+    pub const MAX_PERMITS: usize = permits::MAX;
+
+    const_unless_loom! {
+        /// A semaphore with this many permits.
+        ///
+        /// # Panics
+        /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+        pub const fn new(permits: usize) -> Self {
+            assert!(permits <= Self::MAX_PERMITS, "a semaphore cannot have so many permits");
+            Self {
+                permits: Permits::new(permits),
+            }
+        }
+    }
+
+    /// How many permits can be taken now. None while somebody waits: what there is, he has.
+    pub fn available_permits(&self) -> usize {
+        self.permits.available()
+    }
+
+    /// Adds permits. In interrupts too.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS) then.
+    pub fn add_permits(&self, count: usize) {
+        let sum = self.available_permits().checked_add(count);
+        assert!(
+            sum.is_some_and(|sum| sum <= Self::MAX_PERMITS),
+            "a semaphore cannot have so many permits"
+        );
+        self.permits.give(count);
+    }
+
+    /// Takes up to `count` permits away for good: how many those were.
+    pub fn forget_permits(&self, count: usize) -> usize {
+        self.permits.remove(count)
+    }
+
+    /// Takes a permit, and waits for one if there is none.
+    #[inline]
+    pub fn acquire(&self) -> Acquire<&Self> {
+        self.acquire_many(1)
+    }
+
+    /// Takes several permits, all at once, and waits until there are as many.
+    #[inline]
+    pub fn acquire_many(&self, count: u32) -> Acquire<&Self> {
+        Acquire {
+            take: Take::new(self, count as usize),
+            count,
+        }
+    }
+
+    /// Takes a permit if there is one and nobody waits.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes several permits if there are as many and nobody waits.
+    #[inline]
+    pub fn try_acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.permits.try_take(count as usize)?;
+        Ok(Permit {
+            semaphore: self,
+            count,
+        })
+    }
+
+    /// Lets nobody take permits any more. Whoever waits hears so; permits that were taken remain
+    /// what they are.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(block_on_simple(semaphore.acquire()).is_err());
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+impl Semaphore {
+    /// As [`acquire`](Self::acquire), but gives up after a while.
+    ///
+    /// # Panics
+    /// If it has to wait where no [`Runtime`](crate::Runtime) runs: no timer would wake it.
+    ///
+    /// ```
+    /// use executor::{Runtime, sync::Semaphore, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let semaphore = Semaphore::new(1);
+    ///     let permit = semaphore.acquire_timeout(Duration::from_millis(1)).await.unwrap();
+    ///     assert!(semaphore.acquire_timeout(Duration::from_millis(1)).await.is_err());
+    ///     drop(permit);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub async fn acquire_timeout(
+        &self,
+        limit: core::time::Duration,
+    ) -> Result<SemaphorePermit<'_>, AcquireTimeoutError> {
+        match crate::time::timeout(limit, self.acquire()).await {
+            Ok(permit) => Ok(permit?),
+            // It may have been pending only to let others run.
+            Err(_) => Ok(self.try_acquire()?),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Semaphore {
+    /// As [`acquire`](Self::acquire), with a permit that keeps the semaphore and so borrows nothing.
+    ///
+    /// ```
+    /// use executor::{Runtime, spawn, sync::Semaphore};
+    /// use std::sync::Arc;
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let semaphore = Arc::new(Semaphore::new(3));
+    ///     for number in 0..10 {
+    ///         let permit = semaphore.clone().acquire_owned().await.unwrap();
+    ///         // At most three run at once.
+    ///         spawn(async move {
+    ///             println!("{number}");
+    ///             drop(permit);
+    ///         });
+    ///     }
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn acquire_owned(self: Arc<Self>) -> Acquire<Arc<Self>> {
+        self.acquire_many_owned(1)
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), with a permit that borrows nothing.
+    pub fn acquire_many_owned(self: Arc<Self>, count: u32) -> Acquire<Arc<Self>> {
+        Acquire {
+            take: Take::new(self, count as usize),
+            count,
+        }
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), with a permit that borrows nothing.
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.try_acquire_many_owned(1)
+    }
+
+    /// As [`try_acquire_many`](Self::try_acquire_many), with a permit that borrows nothing.
+    pub fn try_acquire_many_owned(
+        self: Arc<Self>,
+        count: u32,
+    ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.permits.try_take(count as usize)?;
+        Ok(Permit {
+            semaphore: self,
+            count,
+        })
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("permits", &self.available_permits())
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}
+
+// SAFETY: a reference is to the same semaphore, which outlives it and does not move meanwhile.
+unsafe impl Home for &Semaphore {
+    const WHAT: &'static &'static str = &"semaphore";
+
+    #[inline]
+    fn permits(&self) -> &Permits {
+        &self.permits
+    }
+}
+
+// SAFETY: what it shares stays where it is as long as it lives.
+#[cfg(feature = "alloc")]
+unsafe impl Home for Arc<Semaphore> {
+    const WHAT: &'static &'static str = &"semaphore";
+
+    fn permits(&self) -> &Permits {
+        &self.permits
+    }
+}
+
+/// Future of [`Semaphore::acquire`] and its kin; `S` refers to the semaphore.
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Acquire<S: Home> {
+    take: Take<S>,
+    count: u32,
+}
+
+impl<S: Home + Deref<Target = Semaphore>> Future for Acquire<S> {
+    type Output = Result<Permit<S>, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let count = self.count;
+        // SAFETY: `take` is pinned with the whole, which has no `Drop`, and never moved out of it.
+        let take = unsafe { self.map_unchecked_mut(|this| &mut this.take) };
+        take.poll(cx).map(|taken| match taken {
+            Ok(semaphore) => Ok(Permit { semaphore, count }),
+            Err(permits::Closed) => Err(AcquireError(())),
+        })
+    }
+}
+
+/// Permits that were taken from a semaphore, to which `S` refers; dropped, they are given back.
+#[must_use = "a permit that is dropped is given back at once"]
+#[derive(Debug)]
+pub struct Permit<S: Deref<Target = Semaphore>> {
+    semaphore: S,
+    count: u32,
+}
+
+/// Permits of a semaphore that they borrow.
+pub type SemaphorePermit<'a> = Permit<&'a Semaphore>;
+
+/// Permits that keep their semaphore, and borrow nothing.
+#[cfg(feature = "alloc")]
+pub type OwnedSemaphorePermit = Permit<Arc<Semaphore>>;
+
+impl<S: Deref<Target = Semaphore>> Permit<S> {
+    /// Drops it without giving it back: the semaphore has fewer from now on.
+    pub fn forget(mut self) {
+        self.count = 0;
+    }
+
+    /// Joins another permit of the same semaphore to this.
+    ///
+    /// # Panics
+    /// If it is of another semaphore.
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            ptr::eq(&raw const *self.semaphore, &raw const *other.semaphore),
+            "permits of two semaphores were to become one"
+        );
+        self.count += mem::take(&mut other.count);
+    }
+
+    /// Splits so many off, for a permit of their own. None: it has not that many.
+    pub fn split(&mut self, count: usize) -> Option<Self>
+    where
+        S: Clone,
+    {
+        let count = u32::try_from(count).ok()?;
+        self.count = self.count.checked_sub(count)?;
+        Some(Self {
+            semaphore: self.semaphore.clone(),
+            count,
+        })
+    }
+
+    /// How many permits it stands for.
+    pub fn num_permits(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The semaphore that it is of.
+    pub fn semaphore(&self) -> &S {
+        &self.semaphore
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Drop for Permit<S> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.count != 0 {
+            self.semaphore.permits.give(self.count as usize);
+        }
+    }
+}
+
+/// The semaphore was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AcquireError(());
+
+/// Why a permit could not be taken at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryAcquireError {
+    /// The semaphore was closed.
+    Closed,
+    /// There are not enough permits, or others wait for them.
+    NoPermits,
+}
+
+/// Why a permit was not taken in time.
+#[cfg(all(feature = "alloc", not(loom)))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AcquireTimeoutError {
+    /// The semaphore was closed.
+    Closed,
+    /// The time was over.
+    Elapsed,
+}
+
+impl From<Refusal> for TryAcquireError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Few => Self::NoPermits,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+impl From<AcquireError> for AcquireTimeoutError {
+    fn from(_: AcquireError) -> Self {
+        Self::Closed
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+impl From<TryAcquireError> for AcquireTimeoutError {
+    fn from(error: TryAcquireError) -> Self {
+        match error {
+            TryAcquireError::Closed => Self::Closed,
+            TryAcquireError::NoPermits => Self::Elapsed,
+        }
+    }
+}
+
+const CLOSED: &str = "the semaphore is closed";
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(CLOSED)
+    }
+}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => CLOSED,
+            Self::NoPermits => "the semaphore has not enough permits",
+        })
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+impl fmt::Display for AcquireTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => CLOSED,
+            Self::Elapsed => "no permit was to be had in time",
+        })
+    }
+}
+
+impl error::Error for AcquireError {}
+impl error::Error for TryAcquireError {}
+#[cfg(all(feature = "alloc", not(loom)))]
+impl error::Error for AcquireTimeoutError {}
