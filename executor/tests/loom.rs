@@ -21,6 +21,8 @@ mod inbox;
 mod items;
 #[path = "loom/kept.rs"]
 mod kept;
+#[path = "loom/mutex.rs"]
+mod mutex;
 #[path = "loom/permits.rs"]
 mod permits;
 #[path = "loom/slot.rs"]

@@ -2,6 +2,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | [`Mutex`] | a value that one has at a time |
 //! | [`Semaphore`] | a number of permits |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
@@ -14,6 +15,8 @@
 //!
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
+mod mutex;
+mod owner;
 mod permits;
 mod semaphore;
 #[cfg(not(loom))]
@@ -23,6 +26,9 @@ pub mod wait_list;
 #[cfg(not(loom))]
 mod waker_slot;
 
+pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
+#[cfg(feature = "alloc")]
+pub use mutex::{LockOwned, OwnedMutexGuard};
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use semaphore::AcquireTimeoutError;
 #[cfg(feature = "alloc")]
@@ -54,4 +60,14 @@ fn clone_waker(waker: &Waker, what: &'static &'static str) -> Waker {
         let _ = what;
         waker.clone()
     }
+}
+
+/// Waits for a future in code that is not async, wherever that is.
+#[cfg(not(loom))]
+#[track_caller]
+fn block_on<F: Future>(future: F) -> F::Output {
+    #[cfg(feature = "alloc")]
+    return crate::task::wait(future);
+    #[cfg(not(feature = "alloc"))]
+    crate::block_on_simple(future)
 }

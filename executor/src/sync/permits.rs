@@ -75,6 +75,14 @@ impl Permits {
         self.word.load(Acquire) & CLOSED != 0
     }
 
+    /// Takes the only permit there can be: one step without a look before.
+    #[inline]
+    pub fn try_take_only(&self) -> bool {
+        // Acquire pairs with the release in `give`: what was done under the permit is seen.
+        let order = ordering!(Acquire unless seeded = "mutex_lock_relaxed");
+        self.word.compare_exchange(ONE, 0, order, Relaxed).is_ok()
+    }
+
     /// Takes some, if there are enough and nobody waits.
     #[inline]
     pub fn try_take(&self, count: usize) -> Result<(), Refusal> {
@@ -228,6 +236,15 @@ pub unsafe trait Home {
 
     /// The permits.
     fn permits(&self) -> &Permits;
+
+    /// Takes some, if there are enough and nobody waits.
+    #[inline]
+    fn try_take(&self, count: usize) -> bool {
+        self.permits().try_take(count).is_ok()
+    }
+
+    /// Somebody is about to wait.
+    fn on_wait(&self) {}
 }
 
 /// Takes permits as soon as it is this one's turn, and is a part of a future that is dropped
@@ -269,9 +286,7 @@ impl<H: Home> Take<H> {
             return Poll::Pending;
         }
         match &this.home {
-            Some(home) if home.permits().try_take(this.count).is_ok() => {
-                Poll::Ready(Ok(this.take_home()))
-            }
+            Some(home) if home.try_take(this.count) => Poll::Ready(Ok(this.take_home())),
             _ => this.wait(cx),
         }
     }
@@ -287,6 +302,7 @@ impl<H: Home> Take<H> {
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
         let home = self.home.as_ref().expect("polled after it was ready");
         let permits = home.permits();
+        home.on_wait();
         // Foreign code, so without the lock.
         let waker = clone_waker(cx.waker(), H::WHAT);
         let mut waiters = permits.waiters.lock();

@@ -1,0 +1,386 @@
+//! A value that one has at a time.
+
+use super::{
+    owner::{Owner, Place},
+    permits::{Closed, Home, Permits, Take},
+};
+use crate::shim::const_unless_loom;
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
+use core::{
+    cell::UnsafeCell,
+    error, fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A value that one task has at a time, and may keep across an `.await`.
+///
+/// It is handed on in the order in which it was asked for: unlocking gives it to the one who has waited
+/// longest, and nobody who comes meanwhile is faster. A panic while it is locked
+/// unlocks it, where panics unwind; what became of the value is for the next to see.
+///
+/// With debug assertions it knows which task has it: one that waits for what it has
+/// itself is named in the log, with both places. It may yet be no mistake (another part of the
+/// task may unlock it, or the wait may have a time limit), so it goes on waiting.
+///
+/// ```
+/// use executor::{Runtime, spawn, sync::Mutex};
+///
+/// static SUM: Mutex<u32> = Mutex::new(0);
+///
+/// # let runtime = Runtime::builder().workers(2).build()?;
+/// runtime.block_on(async {
+///     let adders = [1, 2, 3].map(|number| spawn(async move { *SUM.lock().await += number }));
+///     for adder in adders {
+///         adder.await.unwrap();
+///     }
+///     assert_eq!(*SUM.lock().await, 6);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
+pub struct Mutex<T: ?Sized> {
+    /// One: it is not locked.
+    permits: Permits,
+    owner: Owner,
+    /// Touched by who has the permit.
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value goes from one to the next, who has it alone.
+unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+impl<T> Mutex<T> {
+    const_unless_loom! {
+        /// A value that is not locked.
+        pub const fn new(value: T) -> Self {
+            Self {
+                permits: Permits::new(1),
+                owner: Owner::nobody(),
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Locks it, and waits until it is this one's turn.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Lock<'_, T> {
+        let place = Place::here();
+        Lock(Take::new(At { mutex: self, place }, 1))
+    }
+
+    /// Locks it if nobody has it, or waits for it. In interrupts too.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
+        let place = Place::here();
+        match self.permits.try_take_only() {
+            true => Ok(At { mutex: self, place }.into()),
+            false => Err(TryLockError(())),
+        }
+    }
+
+    /// Locks it, in code that is not async: only the poll or thread that calls it waits, never its core;
+    /// see `task::wait`.
+    ///
+    /// ```
+    /// use executor::{Runtime, sync::Mutex, thread};
+    ///
+    /// static LINES: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let writer = thread::spawn(|| LINES.lock_blocking().push("from a thread"));
+    ///     LINES.lock().await.push("from a task");
+    ///     writer.await.unwrap();
+    /// });
+    /// assert_eq!(LINES.lock_blocking().len(), 2);
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If it has to wait, as `task::wait` does.
+    #[cfg(not(loom))]
+    #[track_caller]
+    pub fn lock_blocking(&self) -> MutexGuard<'_, T> {
+        match self.try_lock() {
+            Ok(guard) => guard,
+            Err(_) => super::block_on(self.lock()),
+        }
+    }
+
+    /// As [`lock`](Self::lock), but gives up after a while.
+    ///
+    /// # Panics
+    /// If it has to wait where no [`Runtime`](crate::Runtime) runs: no timer would wake it.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    #[track_caller]
+    pub fn lock_timeout(
+        &self,
+        limit: core::time::Duration,
+    ) -> impl Future<Output = Result<MutexGuard<'_, T>, crate::time::Elapsed>> {
+        let locked = crate::time::timeout(limit, self.lock());
+        async {
+            match locked.await {
+                Ok(guard) => Ok(guard),
+                // It may have been pending only to let others run.
+                Err(elapsed) => self.try_lock().map_err(|_| elapsed),
+            }
+        }
+    }
+
+    /// The value, which nobody else can have: no lock is needed.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// For whoever had it.
+    #[inline]
+    fn unlock(&self) {
+        self.owner.clear();
+        self.permits.give(1);
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> Mutex<T> {
+    /// As [`lock`](Self::lock), with a guard that keeps the mutex and so borrows nothing.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Mutex};
+    /// use std::sync::Arc;
+    ///
+    /// let mutex = Arc::new(Mutex::new(5));
+    /// let guard = block_on_simple(mutex.clone().lock_owned());
+    /// assert!(mutex.try_lock().is_err());
+    /// drop(guard);
+    /// assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), 5);
+    /// ```
+    #[track_caller]
+    pub fn lock_owned(self: Arc<Self>) -> LockOwned<T> {
+        let place = Place::here();
+        LockOwned(Take::new(At { mutex: self, place }, 1))
+    }
+
+    /// As [`try_lock`](Self::try_lock), with a guard that borrows nothing.
+    #[track_caller]
+    pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
+        let place = Place::here();
+        match self.permits.try_take_only() {
+            true => Ok(At { mutex: self, place }.into()),
+            false => Err(TryLockError(())),
+        }
+    }
+}
+
+/// A mutex that somebody asks for, at a place in the source.
+struct At<M> {
+    mutex: M,
+    place: Place,
+}
+
+// SAFETY: a reference is to the same mutex, which outlives it and does not move meanwhile.
+unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
+    const WHAT: &'static &'static str = &"mutex";
+
+    #[inline]
+    fn permits(&self) -> &Permits {
+        &self.mutex.permits
+    }
+
+    #[inline]
+    fn try_take(&self, _: usize) -> bool {
+        self.mutex.permits.try_take_only()
+    }
+
+    fn on_wait(&self) {
+        self.mutex.owner.report_self(Self::WHAT, self.place);
+    }
+}
+
+// SAFETY: what it shares stays where it is as long as it lives.
+#[cfg(feature = "alloc")]
+unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
+    const WHAT: &'static &'static str = &"mutex";
+
+    fn permits(&self) -> &Permits {
+        &self.mutex.permits
+    }
+
+    fn on_wait(&self) {
+        self.mutex.owner.report_self(Self::WHAT, self.place);
+    }
+}
+
+/// Future of [`Mutex::lock`].
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Lock<'a, T: ?Sized>(Take<At<&'a Mutex<T>>>);
+
+impl<'a, T: ?Sized> Future for Lock<'a, T> {
+    type Output = MutexGuard<'a, T>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
+        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
+        take.poll(cx).map(had)
+    }
+}
+
+/// Future of [`Mutex::lock_owned`].
+#[cfg(feature = "alloc")]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct LockOwned<T: ?Sized>(Take<At<Arc<Mutex<T>>>>);
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> Future for LockOwned<T> {
+    type Output = OwnedMutexGuard<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: as for `Lock`.
+        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
+        take.poll(cx).map(had)
+    }
+}
+
+/// Somebody's turn has come.
+#[inline]
+fn had<M, G: From<At<M>>>(taken: Result<At<M>, Closed>) -> G {
+    match taken {
+        Ok(at) => at.into(),
+        Err(Closed) => unreachable!("nobody closes a mutex"),
+    }
+}
+
+/// Has the value of a [`Mutex`]; dropped, it hands it on.
+#[must_use = "a guard that is dropped unlocks at once"]
+pub struct MutexGuard<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    /// It can be sent and shared if that can.
+    _value: PhantomData<&'a mut T>,
+}
+
+/// Has the value of a [`Mutex`], which it keeps, and borrows nothing.
+#[cfg(feature = "alloc")]
+#[must_use = "a guard that is dropped unlocks at once"]
+pub struct OwnedMutexGuard<T: ?Sized> {
+    mutex: Arc<Mutex<T>>,
+    /// It can be sent and shared if that can.
+    _value: PhantomData<T>,
+}
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The mutex that it is of.
+    pub fn mutex(this: &Self) -> &'a Mutex<T> {
+        this.mutex
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> OwnedMutexGuard<T> {
+    /// The mutex that it is of.
+    pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
+        &this.mutex
+    }
+}
+
+/// What both guards do.
+macro_rules! guard {
+    ($mutex:ty, $guard:ty, $($lifetime:lifetime)?) => {
+        impl<$($lifetime,)? T: ?Sized> From<At<$mutex>> for $guard {
+            #[inline]
+            fn from(At { mutex, place }: At<$mutex>) -> Self {
+                mutex.owner.set(place);
+                Self { mutex, _value: PhantomData }
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized> Deref for $guard {
+            type Target = T;
+
+            #[inline]
+            fn deref(&self) -> &T {
+                // SAFETY: who has the guard has the permit.
+                unsafe { &*self.mutex.value.get() }
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized> DerefMut for $guard {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut T {
+                // SAFETY: who has the guard has the permit.
+                unsafe { &mut *self.mutex.value.get() }
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized> Drop for $guard {
+            #[inline]
+            fn drop(&mut self) {
+                self.mutex.unlock();
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized + fmt::Debug> fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&**self, f)
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized + fmt::Display> fmt::Display for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&**self, f)
+            }
+        }
+    };
+}
+
+guard!(&'a Mutex<T>, MutexGuard<'a, T>, 'a);
+#[cfg(feature = "alloc")]
+guard!(Arc<Mutex<T>>, OwnedMutexGuard<T>,);
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut mutex = f.debug_struct("Mutex");
+        match self.try_lock() {
+            Ok(guard) => mutex.field("value", &&*guard),
+            Err(_) => mutex.field("value", &format_args!("<locked>")),
+        };
+        mutex.finish()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+/// Somebody has the mutex, or waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TryLockError(());
+
+impl fmt::Display for TryLockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the lock is taken")
+    }
+}
+
+impl error::Error for TryLockError {}
