@@ -23,6 +23,8 @@ mod items;
 mod kept;
 #[path = "loom/mutex.rs"]
 mod mutex;
+#[path = "loom/notify.rs"]
+mod notify;
 #[path = "loom/permits.rs"]
 mod permits;
 #[path = "loom/slot.rs"]

@@ -3,6 +3,8 @@
 //! | | |
 //! |---|---|
 //! | [`Mutex`] | a value that one has at a time |
+//! | [`Notify`] | "look again", for one or for all |
+//! | [`Event`] | has it happened? |
 //! | [`Semaphore`] | a number of permits |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
@@ -15,7 +17,9 @@
 //!
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
+mod event;
 mod mutex;
+mod notify;
 mod owner;
 mod permits;
 mod semaphore;
@@ -26,9 +30,11 @@ pub mod wait_list;
 #[cfg(not(loom))]
 mod waker_slot;
 
+pub use event::{Event, Wait};
 pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, OwnedMutexGuard};
+pub use notify::{Notified, Notify};
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use semaphore::AcquireTimeoutError;
 #[cfg(feature = "alloc")]

@@ -267,6 +267,13 @@ impl Waiters<'_> {
         self.answer_one(self.0.first, answer, woken)
     }
 
+    /// Takes out the one that came last and answers it. False: nobody waits.
+    pub fn answer_last(&mut self, answer: Answer, woken: &mut Woken) -> bool {
+        // SAFETY: it is in the list, and the lock is held.
+        let last = |first| unsafe { with(first, |node| node.previous) };
+        self.answer_one(self.0.first.and_then(last), answer, woken)
+    }
+
     fn answer_one(
         &mut self,
         node: Option<NonNull<Node>>,
@@ -389,6 +396,18 @@ impl Waiter {
             }
         }
         Some(this.finish())
+    }
+
+    /// Looks for its answer, and leaves the waker as it is.
+    ///
+    /// # Safety
+    /// It waits.
+    pub unsafe fn look(self: Pin<&mut Self>) -> Option<Answered> {
+        // SAFETY: nothing is moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: it is its own.
+        let is_answered = unsafe { this.node().as_ref() }.answer().is_some();
+        is_answered.then(|| this.finish())
     }
 
     /// Takes it out of the list, for good: after this, nobody else touches it. What it has been granted

@@ -68,6 +68,7 @@ impl Items {
 /// (tokio-rs/loom#166, #392). An increment without a load before it hides
 /// nothing; and since a load does find the last store, the orders inside of steps
 /// follow from those of whole steps.
+#[derive(Default)]
 pub struct Steps(loom::sync::atomic::AtomicUsize);
 
 impl Steps {
