@@ -27,6 +27,8 @@ mod mutex;
 mod notify;
 #[path = "loom/permits.rs"]
 mod permits;
+#[path = "loom/rwlock.rs"]
+mod rwlock;
 #[path = "loom/slot.rs"]
 mod slot;
 #[path = "loom/stealing.rs"]

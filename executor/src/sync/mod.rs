@@ -3,6 +3,7 @@
 //! | | |
 //! |---|---|
 //! | [`Mutex`] | a value that one has at a time |
+//! | [`RwLock`] | a value that many read, or one writes |
 //! | [`Notify`] | "look again", for one or for all |
 //! | [`Event`] | has it happened? |
 //! | [`Semaphore`] | a number of permits |
@@ -22,6 +23,7 @@ mod mutex;
 mod notify;
 mod owner;
 mod permits;
+mod rwlock;
 mod semaphore;
 #[cfg(not(loom))]
 mod wait_list;
@@ -35,6 +37,9 @@ pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, OwnedMutexGuard};
 pub use notify::{Notified, Notify};
+#[cfg(feature = "alloc")]
+pub use rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+pub use rwlock::{Read, ReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard};
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use semaphore::AcquireTimeoutError;
 #[cfg(feature = "alloc")]

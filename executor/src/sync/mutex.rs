@@ -88,7 +88,7 @@ impl<T: ?Sized> Mutex<T> {
         let place = Place::here();
         match self.permits.try_take_only() {
             true => Ok(At { mutex: self, place }.into()),
-            false => Err(TryLockError(())),
+            false => Err(TryLockError::NEW),
         }
     }
 
@@ -180,7 +180,7 @@ impl<T: ?Sized> Mutex<T> {
         let place = Place::here();
         match self.permits.try_take_only() {
             true => Ok(At { mutex: self, place }.into()),
-            false => Err(TryLockError(())),
+            false => Err(TryLockError::NEW),
         }
     }
 }
@@ -373,9 +373,13 @@ impl<T> From<T> for Mutex<T> {
     }
 }
 
-/// Somebody has the mutex, or waits for it.
+/// Somebody has the lock, or waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TryLockError(());
+
+impl TryLockError {
+    pub(super) const NEW: Self = Self(());
+}
 
 impl fmt::Display for TryLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
