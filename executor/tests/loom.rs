@@ -7,6 +7,8 @@
     reason = "loom's threads are not threads, and its own `Arc` would order what the model should not"
 )]
 
+#[path = "loom/barrier.rs"]
+mod barrier;
 #[path = "loom/context.rs"]
 mod context;
 #[path = "loom/count.rs"]
@@ -25,6 +27,8 @@ mod kept;
 mod mutex;
 #[path = "loom/notify.rs"]
 mod notify;
+#[path = "loom/once.rs"]
+mod once;
 #[path = "loom/permits.rs"]
 mod permits;
 #[path = "loom/rwlock.rs"]

@@ -7,6 +7,8 @@
 //! | [`Notify`] | "look again", for one or for all |
 //! | [`Event`] | has it happened? |
 //! | [`Semaphore`] | a number of permits |
+//! | [`Barrier`] | all are here |
+//! | [`OnceCell`], [`Lazy`], [`Once`] | a value, or work, that is made or done once |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
 //! All are served in the order they came. A future that waits may be dropped at any time: it leaves
@@ -18,9 +20,11 @@
 //!
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
+mod barrier;
 mod event;
 mod mutex;
 mod notify;
+mod once;
 mod owner;
 mod permits;
 mod rwlock;
@@ -32,11 +36,13 @@ pub mod wait_list;
 #[cfg(not(loom))]
 mod waker_slot;
 
+pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
 pub use event::{Event, Wait};
 pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, OwnedMutexGuard};
 pub use notify::{Notified, Notify};
+pub use once::{Lazy, Once, OnceCell, SetError};
 #[cfg(feature = "alloc")]
 pub use rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use rwlock::{Read, ReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard};

@@ -292,7 +292,7 @@ impl Notified<'_> {
     fn leave(&mut self) {
         let notify = self.notify;
         // SAFETY: it waits, so it is pinned, and it does so in this list.
-        let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&notify.waiters) };
+        let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&notify.waiters, |_| {}) };
         match left.answer {
             Some(ONE) if !cfg!(seeded = "notify_drop_keeps") => notify.notify_one(),
             Some(LAST) => notify.notify_last(),

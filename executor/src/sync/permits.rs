@@ -351,7 +351,7 @@ impl<H: Home> Take<H> {
         let home = self.home.as_ref().expect("it is there while it waits");
         let permits = home.permits();
         // SAFETY: it waits, so it is pinned, and it does so in this list.
-        let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&permits.waiters) };
+        let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&permits.waiters, |_| {}) };
         if !cfg!(seeded = "permits_leave_takes_along") {
             permits.give_back(self.count - left.request);
         }

@@ -410,12 +410,16 @@ impl Waiter {
         is_answered.then(|| this.finish())
     }
 
-    /// Takes it out of the list, for good: after this, nobody else touches it. What it has been granted
-    /// is the caller's to hand on.
+    /// Takes it out of the list, for good: after this, nobody else touches it. If it has no answer, `uncount`
+    /// is called with its request, under the lock. Else what it has been granted is the caller's to hand on.
     ///
     /// # Safety
     /// It waits, in this list.
-    pub unsafe fn leave(self: Pin<&mut Self>, list: &WaitList) -> Answered {
+    pub unsafe fn leave(
+        self: Pin<&mut Self>,
+        list: &WaitList,
+        uncount: impl FnOnce(usize),
+    ) -> Answered {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
         let node = this.node();
@@ -440,6 +444,7 @@ impl Waiter {
             unsafe {
                 waiters.0.remove(node);
                 waker = with(node, |node| node.waker.take());
+                uncount(with(node, |node| node.request));
             }
         }
         drop(waiters);

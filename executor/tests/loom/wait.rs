@@ -46,7 +46,7 @@ impl Waiting {
     /// What a drop does: whether it had an answer.
     fn leave(&mut self) -> bool {
         // SAFETY: it waits there.
-        let left = unsafe { self.waiter.as_mut().leave(&self.list) };
+        let left = unsafe { self.waiter.as_mut().leave(&self.list, |_| {}) };
         assert_eq!(left.request, 7);
         left.answer == Some(YES)
     }

@@ -1,0 +1,154 @@
+//! Waiting until all are there.
+
+use super::{
+    clone_waker,
+    wait_list::{Answer, WaitList, Waiter},
+};
+use crate::shim::const_unless_loom;
+use core::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use hal::sync::atomic::{AtomicUsize, Ordering::*};
+
+/// All are there.
+const GO: Answer = 1;
+
+/// Where tasks wait until a number of them are there; then all go on, and the next round begins.
+///
+/// The one that comes last is the round's leader. One that is dropped while it waits was not
+/// there, and another has to come for it.
+///
+/// ```
+/// use executor::{Runtime, spawn, sync::Barrier};
+///
+/// static START: Barrier = Barrier::new(3);
+///
+/// # let runtime = Runtime::builder().workers(2).build()?;
+/// runtime.block_on(async {
+///     let runners = [1, 2, 3].map(|_| spawn(START.wait()));
+///     let mut leaders = 0;
+///     for runner in runners {
+///         leaders += u32::from(runner.await.unwrap().is_leader());
+///     }
+///     assert_eq!(leaders, 1);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
+pub struct Barrier {
+    size: usize,
+    /// How many wait in this round. Under the list's lock, as the next; so relaxed.
+    arrived: AtomicUsize,
+    /// Which round it is.
+    round: AtomicUsize,
+    waiters: WaitList,
+}
+
+impl Barrier {
+    const_unless_loom! {
+        /// A barrier for this many; for none it is as for one.
+        pub const fn new(size: usize) -> Self {
+            Self {
+                size,
+                arrived: AtomicUsize::new(0),
+                round: AtomicUsize::new(0),
+                waiters: WaitList::new(),
+            }
+        }
+    }
+
+    /// Waits until all are there. It counts from the first poll.
+    pub fn wait(&self) -> BarrierWait<'_> {
+        BarrierWait {
+            barrier: self,
+            waiter: Waiter::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier")
+            .field("size", &self.size)
+            .field("arrived", &self.arrived.load(Relaxed))
+            .finish()
+    }
+}
+
+/// Future of [`Barrier::wait`]. Polled after it was ready, it takes part once more.
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct BarrierWait<'a> {
+    barrier: &'a Barrier,
+    waiter: Waiter,
+}
+
+impl Future for BarrierWait<'_> {
+    type Output = BarrierWaitResult;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+        // SAFETY: nothing that is pinned is moved out of it; that is `waiter` alone.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: it is a part of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&mut this.waiter) };
+        let Barrier {
+            size,
+            arrived,
+            round,
+            waiters: list,
+        } = this.barrier;
+        if waiter.is_waiting() {
+            // SAFETY: it waits there.
+            let answered =
+                unsafe { waiter.poll(list, cx.waker(), |waker| clone_waker(waker, &"barrier")) };
+            return match answered {
+                Some(_) => Poll::Ready(BarrierWaitResult(false)),
+                None => Poll::Pending,
+            };
+        }
+        // Foreign code, so without the lock.
+        let waker = clone_waker(cx.waker(), &"barrier");
+        let mut waiters = list.lock();
+        let now = arrived.load(Relaxed) + 1;
+        let this_round = round.load(Relaxed);
+        if now < *size {
+            arrived.store(now, Relaxed);
+            // SAFETY: 1. it does not wait; 2. it borrows the list's owner, and `drop` makes it leave.
+            unsafe { waiter.join(&mut waiters, this_round, Some(waker)) };
+            return Poll::Pending;
+        }
+        arrived.store(0, Relaxed);
+        round.store(this_round.wrapping_add(1), Relaxed);
+        list.answer_all(waiters, GO);
+        Poll::Ready(BarrierWaitResult(true))
+    }
+}
+
+impl Drop for BarrierWait<'_> {
+    fn drop(&mut self) {
+        if !self.waiter.is_waiting() {
+            return;
+        }
+        let barrier = self.barrier;
+        // One of a round that is over may still be without its answer: it does not count any more.
+        let uncount = |round: usize| {
+            if round == barrier.round.load(Relaxed) || cfg!(seeded = "barrier_uncounts_any_round") {
+                let arrived = &barrier.arrived;
+                arrived.store(arrived.load(Relaxed).wrapping_sub(1), Relaxed);
+            }
+        };
+        // SAFETY: it waits, so it is pinned, and it does so in this list.
+        unsafe { Pin::new_unchecked(&mut self.waiter).leave(&barrier.waiters, uncount) };
+    }
+}
+
+/// What [`Barrier::wait`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// Whether this one came last. That is one in each round.
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}

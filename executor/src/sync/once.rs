@@ -1,0 +1,260 @@
+//! Values that are made once, by whoever comes first.
+
+use super::semaphore::{Semaphore, SemaphorePermit};
+use crate::shim::{const_unless_loom, ordering};
+use core::{cell::UnsafeCell, error, fmt, mem};
+use hal::sync::atomic::{AtomicBool, Ordering::*};
+
+/// A value that is set once, and then read by all without waiting.
+///
+/// Of several who want to make it, one does, and the others wait for it. If that one is
+/// dropped, panics or fails before it is done, the next one tries.
+///
+/// ```
+/// use executor::{block_on_simple, sync::OnceCell};
+///
+/// static NAME: OnceCell<String> = OnceCell::new();
+///
+/// block_on_simple(async {
+///     assert!(NAME.get().is_none());
+///     let name = NAME.get_or_init(async || "spindle".to_string()).await;
+///     assert_eq!(name, "spindle");
+///     assert_eq!(NAME.get_or_init(async || unreachable!()).await, "spindle");
+/// });
+/// ```
+pub struct OnceCell<T> {
+    /// The right to set the value: one permit. Closed once it is set.
+    right: Semaphore,
+    is_set: AtomicBool,
+    /// Written once, by who has the right, before `is_set`; read by all after.
+    value: UnsafeCell<Option<T>>,
+}
+
+// SAFETY: the value is owned.
+unsafe impl<T: Send> Send for OnceCell<T> {}
+// SAFETY: it is set by one, and may be dropped by another; and it is read by several at once.
+unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+
+impl<T> OnceCell<T> {
+    const_unless_loom! {
+        /// Without a value.
+        pub const fn new() -> Self {
+            Self {
+                right: Semaphore::new(1),
+                is_set: AtomicBool::new(false),
+                value: UnsafeCell::new(None),
+            }
+        }
+    }
+
+    /// Whether there is a value.
+    #[inline]
+    pub fn initialized(&self) -> bool {
+        // Acquire pairs with the release in `set_by`: who sees that it is set sees the value.
+        let order = ordering!(Acquire unless seeded = "once_get_relaxed");
+        self.is_set.load(order)
+    }
+
+    /// The value, if there is one.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        if !self.initialized() {
+            return None;
+        }
+        // SAFETY: it is set, so nobody writes it any more as long as it is shared.
+        unsafe { &*self.value.get() }.as_ref()
+    }
+
+    /// The value, if there is one.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.get_mut().as_mut()
+    }
+
+    /// Sets the value, if there is none and nobody is about to make it.
+    pub fn set(&self, value: T) -> Result<(), SetError<T>> {
+        if self.initialized() {
+            return Err(SetError::AlreadyInitializedError(value));
+        }
+        match self.right.try_acquire() {
+            Ok(right) => {
+                self.set_by(right, value);
+                Ok(())
+            }
+            Err(_) if self.initialized() => Err(SetError::AlreadyInitializedError(value)),
+            Err(_) => Err(SetError::InitializingError(value)),
+        }
+    }
+
+    /// The value; if there is none, `make` makes it, or another one who came before.
+    pub async fn get_or_init<F: Future<Output = T>>(&self, make: impl FnOnce() -> F) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        if let Ok(right) = self.right.acquire().await {
+            // Dropped in here, the right goes to the next.
+            let value = make().await;
+            self.set_by(right, value);
+        }
+        self.get().expect("closed, so it is set")
+    }
+
+    /// The same, with a `make` that may fail: then there is still no value, and the next one tries.
+    pub async fn get_or_try_init<E, F: Future<Output = Result<T, E>>>(
+        &self,
+        make: impl FnOnce() -> F,
+    ) -> Result<&T, E> {
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        if let Ok(right) = self.right.acquire().await {
+            let value = make().await?;
+            self.set_by(right, value);
+        }
+        Ok(self.get().expect("closed, so it is set"))
+    }
+
+    /// Sets it, by who has the right to, which is used up.
+    fn set_by(&self, right: SemaphorePermit<'_>, value: T) {
+        debug_assert_eq!(right.num_permits(), 1);
+        right.forget();
+        // SAFETY: there is one permit, which is gone; and nobody reads the value before it is set.
+        unsafe { *self.value.get() = Some(value) };
+        // Release pairs with the acquire in `initialized`.
+        let order = ordering!(Release unless seeded = "once_set_relaxed");
+        self.is_set.store(true, order);
+        // Tells those who wait for the right.
+        self.right.close();
+    }
+
+    /// Takes the value out, and leaves none.
+    pub fn take(&mut self) -> Option<T> {
+        mem::take(self).into_inner()
+    }
+
+    /// The value, if there is one.
+    pub fn into_inner(self) -> Option<T> {
+        self.value.into_inner()
+    }
+}
+
+impl<T> Default for OnceCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> From<T> for OnceCell<T> {
+    fn from(value: T) -> Self {
+        let cell = Self::new();
+        let set = cell.set(value);
+        debug_assert!(set.is_ok());
+        cell
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnceCell").field(&self.get()).finish()
+    }
+}
+
+/// Why a value could not be set; it is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetError<T> {
+    /// There is one.
+    AlreadyInitializedError(T),
+    /// Somebody is about to make one.
+    InitializingError(T),
+}
+
+impl<T> fmt::Display for SetError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyInitializedError(_) => "there is a value already",
+            Self::InitializingError(_) => "a value is being made",
+        })
+    }
+}
+
+impl<T: fmt::Debug> error::Error for SetError<T> {}
+
+/// A value that is made when it is first asked for, by an async function.
+///
+/// ```
+/// use executor::{block_on_simple, sync::Lazy};
+///
+/// let answer = Lazy::new(async || 6 * 7);
+/// assert_eq!(*block_on_simple(answer.get()), 42);
+/// ```
+pub struct Lazy<T, F> {
+    cell: OnceCell<T>,
+    /// May be called more than once: one that is dropped or panics before it is done was in vain.
+    make: F,
+}
+
+impl<T, F> Lazy<T, F> {
+    const_unless_loom! {
+        /// A value that `make` makes.
+        pub const fn new(make: F) -> Self {
+            Self {
+                cell: OnceCell::new(),
+                make,
+            }
+        }
+    }
+
+    /// The value; the first who asks makes it, the others wait for it.
+    pub async fn get<M: Future<Output = T>>(&self) -> &T
+    where
+        F: Fn() -> M,
+    {
+        self.cell.get_or_init(&self.make).await
+    }
+
+    /// The value, if it was made.
+    pub fn try_get(&self) -> Option<&T> {
+        self.cell.get()
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for Lazy<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lazy").field(&self.try_get()).finish()
+    }
+}
+
+/// Work that is done once.
+///
+/// ```
+/// use executor::{block_on_simple, sync::Once};
+///
+/// static SETUP: Once = Once::new();
+///
+/// block_on_simple(async {
+///     SETUP.call_once(async || println!("once")).await;
+///     SETUP.call_once(async || unreachable!()).await;
+/// });
+/// assert!(SETUP.is_completed());
+/// ```
+#[derive(Debug, Default)]
+pub struct Once(OnceCell<()>);
+
+impl Once {
+    const_unless_loom! {
+        /// Work that nobody has done.
+        pub const fn new() -> Self {
+            Self(OnceCell::new())
+        }
+    }
+
+    /// Returns when the work is done; the first who comes does it. If that one is dropped or panics before, the
+    /// next does it.
+    pub async fn call_once<F: Future<Output = ()>>(&self, work: impl FnOnce() -> F) {
+        self.0.get_or_init(work).await;
+    }
+
+    /// Whether it is done.
+    pub fn is_completed(&self) -> bool {
+        self.0.initialized()
+    }
+}
