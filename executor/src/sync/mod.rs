@@ -88,3 +88,38 @@ fn block_on<F: Future>(future: F) -> F::Output {
     #[cfg(not(feature = "alloc"))]
     crate::block_on_simple(future)
 }
+
+/// What must not be sent or shared:
+///
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::MutexGuard<'static, std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::OwnedMutexGuard<std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::Mutex<std::rc::Rc<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::RwLock<std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<executor::sync::RwLockReadGuard<'static, std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::OnceCell<std::cell::Cell<u8>>>();
+/// ```
+/// A future that waits is not moved:
+///
+/// ```compile_fail,E0277
+/// fn is_unpin<T: Unpin>() {}
+/// is_unpin::<executor::sync::Lock<'static, u8>>();
+/// ```
+#[cfg(doctest)]
+struct Bounds;
