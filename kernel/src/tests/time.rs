@@ -59,10 +59,17 @@ fn a_timer_fires_on_every_core_and_not_too_early() {
 }
 
 #[kernel_test]
-fn a_deadline_in_the_past_fires_at_once() {
-    let seen = timers();
-    clock::arm(0);
-    sleep_until_timer(seen);
+fn a_deadline_in_the_past_fires_at_once_and_once() {
+    for replaces_another in [false, true] {
+        let seen = timers();
+        if replaces_another {
+            // A timer that is on may fire in the middle of being set.
+            clock::arm(u64::MAX / 2);
+        }
+        clock::arm(0);
+        sleep_until_timer(seen);
+        assert_eq!(timers(), seen + 1);
+    }
 }
 
 #[kernel_test]

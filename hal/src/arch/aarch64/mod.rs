@@ -16,7 +16,7 @@ mod trap;
 pub use interrupts::{disable_line, enable_line, kick, kick_self, send_stop};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
-use crate::{clock, context::ContextBlock, cores::MAX_CORES};
+use crate::{clock, context::ContextBlock, cores::MAX_CORES, irq};
 use core::{
     arch::asm,
     cell::UnsafeCell,
@@ -235,6 +235,9 @@ pub fn cycles() -> u64 {
 /// Sets this core's timer: it compares with the raw counter itself, 64 bits wide.
 pub fn timer_arm(deadline: u64) {
     let ticks = clock::nanos_to_counter(deadline);
+    // One that is on already may fire between the two writes: its handler would turn it off, and
+    // the second turn it on again, for a deadline that was told.
+    let _masked = irq::mask();
     // SAFETY: boot lets EL1 use the physical timer.
     unsafe {
         asm!("msr cntp_cval_el0, {}", "msr cntp_ctl_el0, {}", "isb", in(reg) ticks, in(reg) 1u64,
