@@ -88,7 +88,8 @@ impl Permits {
     pub fn try_take(&self, count: usize) -> Result<(), Refusal> {
         let mut word = self.word.load(Relaxed);
         loop {
-            if word & (WAITERS | CLOSED) != 0 || word / ONE < count {
+            // Without either bit, the word itself is the count.
+            if word & (WAITERS | CLOSED) != 0 || word < count * ONE {
                 return refuse(word, count);
             }
             // Acquire pairs with the release in `give`: what was done under these permits is seen.

@@ -343,10 +343,12 @@ impl Waiter {
     /// One that does not wait.
     #[inline]
     pub fn new() -> Self {
-        Self {
-            is_waiting: false,
-            node: MaybeUninit::uninit(),
-        }
+        let mut waiter = MaybeUninit::<Self>::uninit();
+        // As a whole it would be a constant, which the compiler copies with zeros where nothing is.
+        // SAFETY: it is in bounds.
+        unsafe { (&raw mut (*waiter.as_mut_ptr()).is_waiting).write(false) };
+        // SAFETY: the other field may be uninitialised.
+        unsafe { waiter.assume_init() }
     }
 
     /// Whether it is in a list, or has an answer there that it has not looked at.

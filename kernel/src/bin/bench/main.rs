@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod contexts;
+mod sync;
 mod tasks;
 
 use boot::BootInfo;
@@ -30,6 +31,7 @@ fn main(info: &'static BootInfo) -> ! {
     report("boot_to_all_cores_up", machine.boot_cycles, "instructions");
     tasks::run();
     contexts::run();
+    sync::run();
     power::exit(Status::Success)
 }
 
@@ -37,11 +39,14 @@ fn report(name: &str, value: impl Display, unit: &str) {
     println!("@@ bench {name} {value} {unit}");
 }
 
-/// Instructions for one of `count` turns of `what`, to a tenth. What it costs
-/// to count them is taken off.
+/// Instructions for one of `count` turns of `what`. What it costs to count them is taken off.
 fn measure(name: &str, count: u64, what: impl FnOnce()) {
     let empty = cycles_of(|| {});
-    let cycles = cycles_of(what) - empty;
+    report_each(name, cycles_of(what) - empty, count);
+}
+
+/// Instructions for one of `count` turns, to a tenth.
+fn report_each(name: &str, cycles: u64, count: u64) {
     let tenths = (cycles * 10 + count / 2) / count;
     report(
         name,
@@ -53,5 +58,11 @@ fn measure(name: &str, count: u64, what: impl FnOnce()) {
 fn cycles_of(what: impl FnOnce()) -> u64 {
     let begin = clock::cycles();
     what();
+    clock::cycles() - begin
+}
+
+async fn cycles_of_future(what: impl AsyncFnOnce()) -> u64 {
+    let begin = clock::cycles();
+    what().await;
     clock::cycles() - begin
 }

@@ -15,6 +15,7 @@
 //! | `migration` | polls and loops that go on on another core |
 //! | `lifecycle` | building and shutting down |
 //! | `modes` | the same function in every mode |
+//! | `sync` | locks and signals with all cores at them |
 //! | `memory` | as many tasks and threads as the machine holds |
 
 mod fairness;
@@ -25,6 +26,7 @@ mod modes;
 mod pinned;
 mod preemption;
 mod storm;
+mod sync;
 mod timers;
 mod wakes;
 
