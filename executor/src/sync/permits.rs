@@ -353,7 +353,13 @@ impl<H: Home> Take<H> {
         let permits = home.permits();
         // SAFETY: it waits, so it is pinned, and it does so in this list.
         let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&permits.waiters, |_| {}) };
-        if !cfg!(seeded = "permits_leave_takes_along") {
+        if cfg!(seeded = "permits_leave_takes_along")
+            || cfg!(broken = "permit_lost_with_its_waiter")
+        {
+            return;
+        }
+        permits.give_back(self.count - left.request);
+        if cfg!(broken = "permit_passed_on_twice") {
             permits.give_back(self.count - left.request);
         }
     }
