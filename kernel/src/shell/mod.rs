@@ -73,7 +73,7 @@ const COMMANDS: &[Command] = &[
         name: "hog",
         help: "hog <seconds>: a task on each core that never awaits, for `tasks` and `top`",
         takes_argument: true,
-        run: Run::Now(|_, argument| tasks::hog(argument)),
+        run: Run::Async(|_, argument| Box::pin(tasks::hog(argument))),
     },
     Command {
         name: "mem",

@@ -1,9 +1,10 @@
-//! What the executor does: `tasks`, `stats`, `spawn`.
+//! What the executor does: `tasks`, `stats`, `spawn`, `hog`.
 
 use crate::println;
-use alloc::{format, string::String, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use executor::{
     stats::{self, Activity, CoreStats, TaskInfo},
+    sync::Semaphore,
     task::{Builder, yield_now},
     time::{Duration, Instant, sleep},
 };
@@ -126,23 +127,28 @@ pub(super) fn stats() {
     );
 }
 
-/// Leaves a task on each core that never awaits.
-pub(super) fn hog(argument: &str) {
+/// Leaves a task on each core that never awaits, and returns when all of them run.
+pub(super) async fn hog(argument: &str) {
     let seconds = argument.parse::<u32>().ok();
     let Some(seconds) = seconds.filter(|seconds| (1..=3600).contains(seconds)) else {
         println!("  hog <seconds>: for how long, from 1 to 3600");
         return;
     };
     let end = Instant::now() + Duration::from_secs(seconds.into());
-    for core in 0..stats::stats().cores.len() {
-        let task = Builder::new().name("hog").core(core);
+    let cores = stats::stats().cores.len();
+    let running = Arc::new(Semaphore::new(0));
+    for core in 0..cores {
+        let running = running.clone();
         let busy = async move {
+            running.add_permits(1);
             while Instant::now() < end {
                 hal::pause();
             }
         };
-        task.spawn(busy).detach();
+        Builder::new().name("hog").core(core).spawn(busy).detach();
     }
+    let all = running.acquire_many(cores as u32).await;
+    all.expect("nobody closes it").forget();
     println!("  a task `hog` on each core for {seconds} s: look with `tasks` and `top`");
 }
 
