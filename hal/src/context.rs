@@ -14,7 +14,7 @@ pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed},
 };
 
 /// All that a context is apart from its stack.
@@ -34,8 +34,9 @@ pub struct ContextBlock {
     /// What it is asked to do when the last guard is dropped; see `preempt`. Bits are set by its
     /// core's interrupts, and taken by itself.
     pub(crate) need_resched: AtomicU32,
-    /// Found in the same poll for long. Written by its core's interrupts, and by itself.
-    pub(crate) soft: AtomicBool,
+    /// Found in the same poll for long, and whether it is to hear of that; see `preempt`. Written by its
+    /// core's interrupts, and by itself.
+    pub(crate) soft: AtomicU8,
     /// How often it masked interrupts. Written by itself.
     pub(crate) masks: AtomicU32,
     /// Whether the last unmask lets interrupts in. Written by itself.
@@ -64,7 +65,7 @@ impl ContextBlock {
             core: AtomicPtr::new(ptr::null_mut()),
             guards: AtomicU32::new(0),
             need_resched: AtomicU32::new(0),
-            soft: AtomicBool::new(false),
+            soft: AtomicU8::new(0),
             masks: AtomicU32::new(0),
             unmask_after: AtomicBool::new(false),
             locks: AtomicU32::new(0),

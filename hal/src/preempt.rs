@@ -107,19 +107,61 @@ pub fn request() {
     context::current().need_resched.fetch_or(GIVE_WAY, Relaxed);
 }
 
+// What is said of a poll, in its context's block. The context changes it by a load and a store, and an interrupt in
+// between may change it too: then one of the two is lost. `HELD` is the context's alone, so that is
+// `LONG`, and it is a hint: the next tick gives it again.
+/// It was found in the same poll for long.
+const LONG: u8 = 1;
+/// It is not to hear of that now.
+const HELD: u8 = 2;
+
 /// Says that the current context has been in the same poll for long, or that it has
 /// not. For interrupt handlers.
 pub fn set_soft(soft: bool) {
-    context::current().soft.store(soft, Relaxed);
+    let flags = &context::current().soft;
+    let held = flags.load(Relaxed) & HELD;
+    flags.store(held | if soft { LONG } else { 0 }, Relaxed);
 }
 
 /// Whether the current context has been in the same poll for long; asked again, it has not.
 #[inline]
 pub fn take_soft() -> bool {
-    let soft = &context::current().soft;
-    let was_set = soft.load(Relaxed);
-    if was_set {
-        soft.store(false, Relaxed);
+    let flags = &context::current().soft;
+    let is_told = flags.load(Relaxed) == LONG;
+    if is_told {
+        flags.store(0, Relaxed);
     }
-    was_set
+    is_told
+}
+
+/// Until this is dropped, [`take_soft`] says no, also if an interrupt sets the flag meanwhile. After
+/// that it says what it would have said.
+#[must_use = "it holds only while it lives"]
+pub struct SoftHold {
+    /// `HELD` if somebody further out holds it too.
+    before: u8,
+    /// It is of this context.
+    _context: PhantomData<*const ()>,
+}
+
+/// For whoever asks several futures whether they are ready, and must not take one for pending that only gives way.
+///
+/// The flag is the context's: a preempted one takes it along, and what runs here meanwhile has its own.
+#[inline]
+pub fn hold_soft() -> SoftHold {
+    let flags = &context::current().soft;
+    let before = flags.load(Relaxed);
+    flags.store(before | HELD, Relaxed);
+    SoftHold {
+        before: before & HELD,
+        _context: PhantomData,
+    }
+}
+
+impl Drop for SoftHold {
+    #[inline]
+    fn drop(&mut self) {
+        let flags = &context::current().soft;
+        flags.store(flags.load(Relaxed) & LONG | self.before, Relaxed);
+    }
 }
