@@ -78,6 +78,8 @@ pub mod trace;
 #[cfg(feature = "alloc")]
 pub use priority::Priority;
 #[cfg(not(loom))]
+mod polite;
+#[cfg(not(loom))]
 pub mod simple;
 pub mod sync;
 

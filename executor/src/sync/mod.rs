@@ -58,7 +58,7 @@ use core::task::{Context, Poll, Waker};
 
 /// For futures that are ready: `Pending`, once, if others should have their turn. Where no tasks are, nobody is.
 #[inline]
-fn proceed(cx: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn proceed(cx: &mut Context<'_>) -> Poll<()> {
     #[cfg(all(feature = "alloc", not(loom)))]
     return crate::task::poll_proceed(cx);
     #[cfg(not(all(feature = "alloc", not(loom))))]

@@ -4,11 +4,12 @@ use super::{
     instant::Instant,
     sleep::{Sleep, sleep, sleep_until},
 };
+use crate::polite::{hold, proceed};
 use core::{
     error, fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -66,7 +67,12 @@ impl<F: Future> Future for Timeout<F> {
                 Pin::new_unchecked(&mut this.sleep),
             )
         };
-        if let Poll::Ready(output) = future.poll(cx) {
+        // It gives way as a whole: a future that gave way by itself would lose to a time that is over.
+        ready!(proceed(cx));
+        let held = hold();
+        let polled = future.poll(cx);
+        drop(held);
+        if let Poll::Ready(output) = polled {
             return Poll::Ready(Ok(output));
         }
         sleep.poll(cx).map(|()| Err(Elapsed(())))
