@@ -39,9 +39,10 @@
 //! | [`queue`] | where runnable tasks wait |
 //! | [`stats`], [`trace`] | seeing it |
 //! | [`sync`] | what tasks wait on |
+//! | [`select`] | several futures at once |
 //! | [`simple`] | futures without any of that |
 //!
-//! Without feature `alloc` there are only the last two, which need no memory but their own. Feature
+//! Without feature `alloc` there are only the last three, which need no memory but their own. Feature
 //! `trace` notes what happens on each core, `embassy-time` runs crates that use embassy-time.
 
 #![cfg_attr(not(test), no_std)]
@@ -79,6 +80,8 @@ pub mod trace;
 pub use priority::Priority;
 #[cfg(not(loom))]
 mod polite;
+#[cfg(not(loom))]
+pub mod select;
 #[cfg(not(loom))]
 pub mod simple;
 pub mod sync;
