@@ -39,7 +39,7 @@
 //! | [`queue`] | where runnable tasks wait |
 //! | [`stats`], [`trace`] | seeing it |
 //! | [`sync`] | what tasks wait on |
-//! | [`select`] | several futures at once |
+//! | [`select`], [`join`] | several futures at once |
 //! | [`simple`] | futures without any of that |
 //!
 //! Without feature `alloc` there are only the last three, which need no memory but their own. Feature
@@ -78,6 +78,8 @@ pub mod trace;
 
 #[cfg(feature = "alloc")]
 pub use priority::Priority;
+#[cfg(not(loom))]
+pub mod join;
 #[cfg(not(loom))]
 mod polite;
 #[cfg(not(loom))]
