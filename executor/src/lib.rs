@@ -40,9 +40,10 @@
 //! | [`stats`], [`trace`] | seeing it |
 //! | [`sync`] | what tasks wait on |
 //! | [`select`], [`join`] | several futures at once |
+//! | [`stream`] | one value after the other |
 //! | [`simple`] | futures without any of that |
 //!
-//! Without feature `alloc` there are only the last three, which need no memory but their own. Feature
+//! Without feature `alloc` there are only the last four, which need no memory but their own. Feature
 //! `trace` notes what happens on each core, `embassy-time` runs crates that use embassy-time.
 
 #![cfg_attr(not(test), no_std)]
@@ -86,6 +87,8 @@ mod polite;
 pub mod select;
 #[cfg(not(loom))]
 pub mod simple;
+#[cfg(not(loom))]
+pub mod stream;
 pub mod sync;
 
 #[cfg(all(feature = "alloc", not(loom)))]

@@ -1,7 +1,17 @@
 //! Regular ticks.
 
-use super::{instant::Instant, sleep::sleep_until};
-use core::time::Duration;
+use super::{
+    instant::Instant,
+    sleep::{Sleep, sleep_until},
+};
+use alloc::boxed::Box;
+use core::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use futures_core::Stream;
 
 /// Ticks now, and then each `period`.
 ///
@@ -38,6 +48,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
         next: start,
         period,
         missed_tick: MissedTick::default(),
+        sleep: None,
     }
 }
 
@@ -55,12 +66,29 @@ pub enum MissedTick {
 }
 
 /// Made by [`interval`] and [`interval_at`].
+///
+/// It is a [`Stream`] of ticks, too, which never ends:
+///
+/// ```
+/// use executor::{Runtime, stream::StreamNext, time::{Duration, interval}};
+///
+/// # let runtime = Runtime::builder().workers(1).virtual_clock().build()?;
+/// runtime.block_on(async {
+///     let mut ticks = interval(Duration::from_millis(5));
+///     let first = ticks.next().await.unwrap();
+///     let second = ticks.next().await.unwrap();
+///     assert_eq!(second - first, Duration::from_millis(5));
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     /// When the next tick is due.
     next: Instant,
     period: Duration,
     missed_tick: MissedTick,
+    /// What it waits for as a stream. In a box, as an interval may be moved; made when first polled.
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Interval {
@@ -72,6 +100,38 @@ impl Interval {
     /// Where no runtime runs, as [`sleep`](super::sleep) does.
     pub async fn tick(&mut self) -> Instant {
         sleep_until(self.next).await;
+        self.take_tick()
+    }
+
+    /// Waits for the next tick, as [`tick`](Self::tick) does; for futures that are written by hand.
+    /// It allocates when first called, and wakes whoever called last.
+    ///
+    /// ```
+    /// use executor::{Runtime, time::{Duration, interval}};
+    /// use std::future::poll_fn;
+    ///
+    /// # let runtime = Runtime::builder().workers(1).virtual_clock().build()?;
+    /// runtime.block_on(async {
+    ///     let mut interval = interval(Duration::from_millis(5));
+    ///     let first = interval.tick().await;
+    ///     let second = poll_fn(|cx| interval.poll_tick(cx)).await;
+    ///     assert_eq!(second - first, Duration::from_millis(5));
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        let next = self.next;
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(sleep_until(next)));
+        if sleep.deadline() != next {
+            sleep.as_mut().reset(next);
+        }
+        ready!(sleep.as_mut().poll(cx));
+        Poll::Ready(self.take_tick())
+    }
+
+    fn take_tick(&mut self) -> Instant {
         let tick = self.next;
         self.next = self.after(tick, Instant::now());
         tick
@@ -119,5 +179,17 @@ impl Interval {
     /// Says what happens to ticks for which nobody came.
     pub fn set_missed_tick(&mut self, missed_tick: MissedTick) {
         self.missed_tick = missed_tick;
+    }
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
     }
 }
