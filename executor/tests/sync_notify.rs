@@ -101,6 +101,37 @@ fn what_is_stored_outlives_a_call_to_all() {
 }
 
 #[test]
+fn who_was_meant_by_a_call_to_all_leaves_what_is_stored_to_the_next() {
+    let notify = Notify::new();
+    let flag = Flag::new();
+    // Made before both, polled after.
+    let mut first = pin!(notify.notified());
+    notify.notify_waiters();
+    notify.notify_one();
+    assert!(poll(first.as_mut(), &flag).is_ready());
+    let mut second = pin!(notify.notified());
+    assert!(poll(second.as_mut(), &flag).is_ready());
+    let mut third = pin!(notify.notified());
+    assert!(poll(third.as_mut(), &flag).is_pending());
+}
+
+#[test]
+fn a_future_that_keeps_it_borrows_nothing() {
+    let notify = Arc::new(Notify::new());
+    let flag = Flag::new();
+    let mut first = Box::pin(notify.clone().notified_owned());
+    let mut second = Box::pin(notify.clone().notified_owned());
+    assert!(!first.as_mut().enable());
+    assert!(poll(second.as_mut(), &flag).is_pending());
+    notify.notify_one();
+    drop(notify);
+    // It was for the first, which passes it on.
+    drop(first);
+    assert!(flag.is_set());
+    assert!(poll(second.as_mut(), &flag).is_ready());
+}
+
+#[test]
 fn a_notified_future_that_is_dropped_passes_it_on_or_stores_it() {
     let notify = Notify::new();
     let [first_flag, second_flag] = [(); 2].map(|()| Flag::new());

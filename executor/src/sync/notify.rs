@@ -10,8 +10,11 @@ use super::{
     wait_list::{Answer, WaitList, Waiter, Woken},
 };
 use crate::shim::{const_unless_loom, ordering};
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
 use core::{
     fmt,
+    ops::Deref,
     pin::Pin,
     task::{Context, Poll, Waker},
 };
@@ -65,6 +68,7 @@ pub struct Notify {
 impl Notify {
     const_unless_loom! {
         /// Nobody waits, nothing is stored.
+        #[doc(alias = "const_new")]
         pub const fn new() -> Self {
             Self {
                 word: AtomicUsize::new(0),
@@ -76,16 +80,30 @@ impl Notify {
     /// Waits to be notified.
     ///
     /// The future takes part in [`notify_waiters`](Self::notify_waiters) from this call on, in
-    /// [`notify_one`](Self::notify_one) from its first poll, or [`enable`](Notified::enable).
+    /// [`notify_one`](Self::notify_one) from its first poll, or [`enable`](Notification::enable).
     #[inline]
     pub fn notified(&self) -> Notified<'_> {
-        Notified {
-            notify: self,
-            // Acquire pairs with the release in `notify_waiters`: who counts a call sees what was done before it.
-            calls: self.word.load(Acquire) & CALLS,
-            is_done: false,
-            waiter: Waiter::new(),
-        }
+        Notification::new(self)
+    }
+
+    /// As [`notified`](Self::notified), with a future that keeps this and so borrows nothing.
+    ///
+    /// ```
+    /// use executor::{Runtime, spawn, sync::Notify};
+    /// use std::sync::Arc;
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let notify = Arc::new(Notify::new());
+    ///     let waiting = spawn(notify.clone().notified_owned());
+    ///     notify.notify_one();
+    ///     waiting.await.unwrap();
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn notified_owned(self: Arc<Self>) -> OwnedNotified {
+        Notification::new(self)
     }
 
     /// Wakes the one who has waited longest. If nobody waits, the next who comes is
@@ -159,8 +177,12 @@ impl Notify {
         // Acquire pairs with the release in `notify_waiters`.
         let mut word = self.word.load(order);
         loop {
+            // Looked at first: who was notified with all others needs no permit, and leaves it to the next.
+            if word & CALLS != calls {
+                return true;
+            }
             if word & PERMIT == 0 {
-                return word & CALLS != calls;
+                return false;
             }
             // Acquire pairs with the release in `store_permit`.
             let next = word & !PERMIT;
@@ -176,11 +198,11 @@ impl Notify {
         let mut is_taken = false;
         let step = |word: usize| {
             is_taken = true;
-            if word & PERMIT != 0 {
-                return Some(word & !PERMIT);
-            }
             if word & CALLS != calls && !cfg!(seeded = "notify_call_missed") {
                 return Some(word);
+            }
+            if word & PERMIT != 0 {
+                return Some(word & !PERMIT);
             }
             is_taken = false;
             Some(word | WAITERS)
@@ -206,19 +228,38 @@ impl fmt::Debug for Notify {
     }
 }
 
-/// Future of [`Notify::notified`]. Once ready, it stays so.
+/// Future of [`Notify::notified`] and [`notified_owned`](Notify::notified_owned); `N` refers to the [`Notify`]. Once
+/// ready, it stays so.
 ///
 /// Dropped after [`notify_one`](Notify::notify_one) has chosen it and before it was polled, it passes that on to the next.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Notified<'a> {
-    notify: &'a Notify,
+pub struct Notification<N: Deref<Target = Notify>> {
+    /// A reference or an `Arc`: always the same one, which lives as long as this.
+    notify: N,
     /// How often all were notified when it was made.
     calls: usize,
     is_done: bool,
     waiter: Waiter,
 }
 
-impl Notified<'_> {
+/// Waits for a [`Notify`] that it borrows.
+pub type Notified<'a> = Notification<&'a Notify>;
+/// Waits for a [`Notify`] that it keeps.
+#[cfg(feature = "alloc")]
+pub type OwnedNotified = Notification<Arc<Notify>>;
+
+impl<N: Deref<Target = Notify>> Notification<N> {
+    #[inline]
+    fn new(notify: N) -> Self {
+        Self {
+            // Acquire pairs with the release in `notify_waiters`: who counts a call sees what was done before it.
+            calls: notify.word.load(Acquire) & CALLS,
+            notify,
+            is_done: false,
+            waiter: Waiter::new(),
+        }
+    }
+
     /// Begins to wait without a poll, so that a [`notify_one`](Notify::notify_one) from here on is for this one if it
     /// is its turn. True: it is ready already.
     ///
@@ -259,12 +300,12 @@ impl Notified<'_> {
     fn wait(&mut self, waker: Option<&Waker>) -> bool {
         // Foreign code, so without the lock.
         let waker = waker.map(|waker| clone_waker(waker, &"notify"));
-        let notify = self.notify;
+        let notify = &*self.notify;
         let mut waiters = notify.waiters.lock();
         self.is_done = notify.take_or_wait(self.calls);
         if !self.is_done {
             // SAFETY: 1. pinned, as it is in all that call this, and they saw that it does not wait.
-            // 2. it borrows the list's owner, and `drop` makes it leave.
+            // 2. it keeps the list's owner, and `drop` makes it leave.
             unsafe { Pin::new_unchecked(&mut self.waiter).join(&mut waiters, 0, waker) };
             return false;
         }
@@ -290,7 +331,7 @@ impl Notified<'_> {
     #[cold]
     #[inline(never)]
     fn leave(&mut self) {
-        let notify = self.notify;
+        let notify = &*self.notify;
         // SAFETY: it waits, so it is pinned, and it does so in this list.
         let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&notify.waiters, |_| {}) };
         match left.answer {
@@ -301,7 +342,7 @@ impl Notified<'_> {
     }
 }
 
-impl Future for Notified<'_> {
+impl<N: Deref<Target = Notify>> Future for Notification<N> {
     type Output = ();
 
     #[inline]
@@ -324,7 +365,7 @@ impl Future for Notified<'_> {
     }
 }
 
-impl Drop for Notified<'_> {
+impl<N: Deref<Target = Notify>> Drop for Notification<N> {
     #[inline]
     fn drop(&mut self) {
         if self.waiter.is_waiting() {
@@ -333,7 +374,7 @@ impl Drop for Notified<'_> {
     }
 }
 
-impl fmt::Debug for Notified<'_> {
+impl<N: Deref<Target = Notify>> fmt::Debug for Notification<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Notified")
             .field("is_done", &self.is_done)
