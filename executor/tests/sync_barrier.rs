@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Flag, poll, runtime};
-use executor::{block_on_simple, spawn, sync::Barrier, task::yield_now};
+use executor::{block_on_simple, spawn, sync::Barrier, task::yield_now, thread};
 use std::{
     pin::pin,
     sync::{
@@ -89,4 +89,21 @@ fn nobody_is_a_round_ahead_on_many_cores() {
     });
     assert_eq!(came.load(Relaxed), ROUNDS * TASKS);
     assert_eq!(led.load(Relaxed), ROUNDS);
+}
+
+#[test]
+fn threads_and_tasks_meet_at_one() {
+    let runtime = runtime(2);
+    let barrier = Arc::new(Barrier::new(3));
+    runtime.block_on(async {
+        let threads = [(); 2].map(|()| {
+            let barrier = barrier.clone();
+            thread::spawn(move || barrier.wait_blocking().is_leader())
+        });
+        let mut leaders = usize::from(barrier.wait().await.is_leader());
+        for thread in threads {
+            leaders += usize::from(thread.await.unwrap());
+        }
+        assert_eq!(leaders, 1);
+    });
 }

@@ -170,6 +170,25 @@ fn closing_tells_those_who_wait_and_those_who_come() {
 }
 
 #[test]
+fn code_that_is_not_async_waits_also_in_a_task_and_hears_of_the_end() {
+    let runtime = runtime(1);
+    let semaphore = Arc::new(Semaphore::new(0));
+    runtime.block_on(async {
+        let waiting = semaphore.clone();
+        let task = spawn(async move {
+            let one = waiting.acquire_blocking().map(|permit| permit.forget());
+            let two = waiting.acquire_many_blocking(2).map(Permit::forget);
+            (one.is_ok(), two.is_err())
+        });
+        yield_now().await;
+        semaphore.add_permits(1);
+        yield_now().await;
+        semaphore.close();
+        assert_eq!(task.await.unwrap(), (true, true));
+    });
+}
+
+#[test]
 fn permits_are_merged_and_split() {
     fn check<S: Deref<Target = Semaphore> + Clone>(mut permit: Permit<S>, other: Permit<S>) {
         permit.merge(other);

@@ -67,6 +67,15 @@ impl Barrier {
     }
 }
 
+#[cfg(not(loom))]
+impl Barrier {
+    /// As [`wait`](Self::wait), in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    #[track_caller]
+    pub fn wait_blocking(&self) -> BarrierWaitResult {
+        super::block_on(self.wait())
+    }
+}
+
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Barrier")

@@ -46,6 +46,7 @@ impl Semaphore {
         ///
         /// # Panics
         /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+        #[doc(alias = "const_new")]
         pub const fn new(permits: usize) -> Self {
             assert!(permits <= Self::MAX_PERMITS, "a semaphore cannot have so many permits");
             Self {
@@ -106,6 +107,22 @@ impl Semaphore {
             semaphore: self,
             count,
         })
+    }
+
+    /// As [`acquire`](Self::acquire), in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    #[doc(alias = "blocking_acquire")]
+    #[cfg(not(loom))]
+    #[track_caller]
+    pub fn acquire_blocking(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        super::block_on(self.acquire())
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), in code that is not async.
+    #[doc(alias = "blocking_acquire_many")]
+    #[cfg(not(loom))]
+    #[track_caller]
+    pub fn acquire_many_blocking(&self, count: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        super::block_on(self.acquire_many(count))
     }
 
     /// Lets nobody take permits any more. Whoever waits hears so; permits that were taken remain
@@ -181,6 +198,7 @@ impl Semaphore {
     /// });
     /// # Ok::<(), executor::BuildError>(())
     /// ```
+    #[doc(alias = "acquire_arc")]
     pub fn acquire_owned(self: Arc<Self>) -> Acquire<Arc<Self>> {
         self.acquire_many_owned(1)
     }
@@ -194,6 +212,7 @@ impl Semaphore {
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that borrows nothing.
+    #[doc(alias = "try_acquire_arc")]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         self.try_acquire_many_owned(1)
     }
