@@ -5,7 +5,7 @@ mod common;
 use common::{Flag, poll, runtime};
 use executor::{
     block_on_simple, spawn,
-    sync::{Lazy, Once, OnceCell, SetError},
+    sync::{Lazy, Once, OnceCell, SetError, SetOnce, SetOnceError},
     task::yield_now,
 };
 use std::{
@@ -32,6 +32,66 @@ fn it_is_set_once() {
     cell.set(6).unwrap();
     assert_eq!(cell.into_inner(), Some(6));
     assert_eq!(OnceCell::from(7).get(), Some(&7));
+    assert_eq!(OnceCell::<u8>::new_with(None).get(), None);
+}
+
+#[test]
+fn a_cell_that_is_born_with_a_value_has_it_for_good() {
+    static CELL: OnceCell<u32> = OnceCell::new_with(Some(5));
+    assert!(CELL.set(1).unwrap_err().is_already_init_err());
+    assert_eq!(block_on_simple(CELL.get_or_init(async || 6)), &5);
+    assert_eq!(block_on_simple(CELL.wait()), &5);
+    let copy = CELL.clone();
+    assert!(copy == CELL && copy != OnceCell::new());
+}
+
+#[test]
+fn who_waits_for_a_value_does_not_make_it_nor_keep_others_from_it() {
+    let cell = OnceCell::new();
+    let [waits, makes] = [(); 2].map(|()| Flag::new());
+    let mut waiting = pin!(cell.wait());
+    assert!(poll(waiting.as_mut(), &waits).is_pending());
+    let mut making = Box::pin(cell.get_or_init(pending::<u32>));
+    assert!(poll(making.as_mut(), &makes).is_pending());
+    assert!(cell.set(1).unwrap_err().is_initializing_err());
+    drop(making);
+    assert!(!waits.is_set());
+    cell.set(2).unwrap();
+    assert!(waits.is_set());
+    assert_eq!(poll(waiting.as_mut(), &waits), Poll::Ready(&2));
+}
+
+#[test]
+fn it_is_made_in_code_that_is_not_async() {
+    let cell = OnceCell::new();
+    assert_eq!(cell.get_or_try_init_blocking(|| Err(1)), Err(1));
+    assert_eq!(cell.get_or_init_blocking(|| 2), &2);
+    assert_eq!(cell.get_or_try_init_blocking(|| Err(3)), Ok(&2));
+    assert_eq!(cell.wait_blocking(), &2);
+}
+
+#[test]
+fn all_who_wait_have_what_somebody_sets() {
+    let runtime = runtime(2);
+    let value = Arc::new(SetOnce::new());
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let value = value.clone();
+                spawn(async move { *value.wait().await })
+            })
+            .collect();
+        yield_now().await;
+        assert_eq!((value.get(), value.initialized()), (None, false));
+        value.set(5).unwrap();
+        assert_eq!(value.set(6), Err(SetOnceError(6)));
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), 5);
+        }
+    });
+    assert_eq!(format!("{value:?}"), "SetOnce(Some(5))");
+    assert_eq!(Arc::into_inner(value).unwrap().into_inner(), Some(5));
+    assert!(SetOnce::from(1) == SetOnce::new_with(Some(1)));
 }
 
 #[test]

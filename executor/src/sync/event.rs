@@ -1,7 +1,7 @@
 //! Something that has happened, or not yet.
 
 use super::notify::{Notified, Notify};
-use crate::shim::const_unless_loom;
+use crate::shim::{const_unless_loom, ordering};
 use core::{
     fmt,
     pin::Pin,
@@ -40,8 +40,15 @@ impl Event {
     const_unless_loom! {
         /// It has not happened.
         pub const fn new() -> Self {
+            Self::new_with(false)
+        }
+    }
+
+    const_unless_loom! {
+        /// It has happened, or not.
+        pub(super) const fn new_with(is_set: bool) -> Self {
             Self {
-                is_set: AtomicBool::new(false),
+                is_set: AtomicBool::new(is_set),
                 notify: Notify::new(),
             }
         }
@@ -50,7 +57,8 @@ impl Event {
     /// It has happened: wakes all who wait. What was done before is seen by whoever waited, or comes later.
     pub fn set(&self) {
         // Release pairs with the acquire in `is_set`. Before those are woken who did not see it: see `Wait`.
-        self.is_set.store(true, Release);
+        let order = ordering!(Release unless seeded = "event_set_relaxed");
+        self.is_set.store(true, order);
         self.notify.notify_waiters();
     }
 
@@ -63,7 +71,8 @@ impl Event {
     #[inline]
     pub fn is_set(&self) -> bool {
         // Acquire pairs with the release in `set`.
-        self.is_set.load(Acquire)
+        let order = ordering!(Acquire unless seeded = "event_read_relaxed");
+        self.is_set.load(order)
     }
 
     /// Waits until it has happened.

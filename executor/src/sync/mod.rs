@@ -8,7 +8,7 @@
 //! | [`Event`] | has it happened? |
 //! | [`Semaphore`] | a number of permits |
 //! | [`Barrier`] | all are here |
-//! | [`OnceCell`], [`Lazy`], [`Once`] | a value, or work, that is made or done once |
+//! | [`OnceCell`], [`SetOnce`], [`Lazy`], [`Once`] | a value, or work, that is made or done once |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
 //! All are served in the order they came. A future that waits may be dropped at any time: it leaves
@@ -29,6 +29,7 @@ mod owner;
 mod permits;
 mod rwlock;
 mod semaphore;
+mod set_once;
 #[cfg(not(loom))]
 mod wait_list;
 #[cfg(loom)]
@@ -40,17 +41,22 @@ pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
 pub use event::{Event, Wait};
 pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
 #[cfg(feature = "alloc")]
-pub use mutex::{LockOwned, OwnedMutexGuard};
-pub use notify::{Notified, Notify};
+pub use mutex::{LockOwned, OwnedOwnedMutexGuard};
+#[cfg(feature = "alloc")]
+pub use notify::OwnedNotified;
+pub use notify::{Notification, Notified, Notify};
 pub use once::{Lazy, Once, OnceCell, SetError};
 #[cfg(feature = "alloc")]
 pub use rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
-pub use rwlock::{Read, ReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard};
+pub use rwlock::{
+    Read, ReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard,
+};
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use semaphore::AcquireTimeoutError;
 #[cfg(feature = "alloc")]
 pub use semaphore::OwnedSemaphorePermit;
 pub use semaphore::{Acquire, AcquireError, Permit, Semaphore, SemaphorePermit, TryAcquireError};
+pub use set_once::{SetOnce, SetOnceError};
 #[cfg(not(loom))]
 pub use waker_slot::WakerSlot;
 

@@ -1,9 +1,11 @@
 //! Values that are made once, by whoever comes first.
 
-use super::semaphore::{Semaphore, SemaphorePermit};
-use crate::shim::{const_unless_loom, ordering};
+use super::{
+    event::Event,
+    semaphore::{Semaphore, SemaphorePermit},
+};
+use crate::shim::const_unless_loom;
 use core::{cell::UnsafeCell, error, fmt, mem};
-use hal::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A value that is set once, and then read by all without waiting.
 ///
@@ -25,7 +27,8 @@ use hal::sync::atomic::{AtomicBool, Ordering::*};
 pub struct OnceCell<T> {
     /// The right to set the value: one permit. Closed once it is set.
     right: Semaphore,
-    is_set: AtomicBool,
+    /// There is a value.
+    is_set: Event,
     /// Written once, by who has the right, before `is_set`; read by all after.
     value: UnsafeCell<Option<T>>,
 }
@@ -38,21 +41,36 @@ unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 impl<T> OnceCell<T> {
     const_unless_loom! {
         /// Without a value.
+        #[doc(alias = "const_new")]
         pub const fn new() -> Self {
             Self {
                 right: Semaphore::new(1),
-                is_set: AtomicBool::new(false),
+                is_set: Event::new(),
                 value: UnsafeCell::new(None),
             }
         }
     }
 
+    const_unless_loom! {
+        /// With a value, or without.
+        #[doc(alias = "const_new_with")]
+        pub const fn new_with(value: Option<T>) -> Self {
+            let is_set = value.is_some();
+            Self {
+                // Nobody looks for the right where there is a value.
+                right: Semaphore::new(1),
+                is_set: Event::new_with(is_set),
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
     /// Whether there is a value.
+    #[doc(alias = "is_initialized")]
     #[inline]
     pub fn initialized(&self) -> bool {
-        // Acquire pairs with the release in `set_by`: who sees that it is set sees the value.
-        let order = ordering!(Acquire unless seeded = "once_get_relaxed");
-        self.is_set.load(order)
+        // Who sees that it is set sees the value.
+        self.is_set.is_set()
     }
 
     /// The value, if there is one.
@@ -83,6 +101,26 @@ impl<T> OnceCell<T> {
             Err(_) if self.initialized() => Err(SetError::AlreadyInitializedError(value)),
             Err(_) => Err(SetError::InitializingError(value)),
         }
+    }
+
+    /// Waits until there is a value, and makes none.
+    ///
+    /// ```
+    /// use executor::{Runtime, spawn, sync::OnceCell};
+    ///
+    /// static PORT: OnceCell<u16> = OnceCell::new();
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let client = spawn(async { *PORT.wait().await });
+    ///     PORT.set(80).unwrap();
+    ///     assert_eq!(client.await.unwrap(), 80);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub async fn wait(&self) -> &T {
+        self.is_set.wait().await;
+        self.get().expect("it is set")
     }
 
     /// The value; if there is none, `make` makes it, or another one who came before.
@@ -119,9 +157,7 @@ impl<T> OnceCell<T> {
         right.forget();
         // SAFETY: there is one permit, which is gone; and nobody reads the value before it is set.
         unsafe { *self.value.get() = Some(value) };
-        // Release pairs with the acquire in `initialized`.
-        let order = ordering!(Release unless seeded = "once_set_relaxed");
-        self.is_set.store(true, order);
+        self.is_set.set();
         // Tells those who wait for the right.
         self.right.close();
     }
@@ -137,6 +173,38 @@ impl<T> OnceCell<T> {
     }
 }
 
+#[cfg(not(loom))]
+impl<T> OnceCell<T> {
+    /// As [`get_or_init`](Self::get_or_init), in code that is not async; see
+    /// [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    ///
+    /// ```
+    /// use executor::sync::OnceCell;
+    ///
+    /// static TABLE: OnceCell<Vec<u32>> = OnceCell::new();
+    /// assert_eq!(TABLE.get_or_init_blocking(|| (0..4).collect())[3], 3);
+    /// ```
+    #[track_caller]
+    pub fn get_or_init_blocking(&self, make: impl FnOnce() -> T) -> &T {
+        super::block_on(self.get_or_init(async || make()))
+    }
+
+    /// As [`get_or_try_init`](Self::get_or_try_init), in code that is not async.
+    #[track_caller]
+    pub fn get_or_try_init_blocking<E>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&T, E> {
+        super::block_on(self.get_or_try_init(async || make()))
+    }
+
+    /// As [`wait`](Self::wait), in code that is not async.
+    #[track_caller]
+    pub fn wait_blocking(&self) -> &T {
+        super::block_on(self.wait())
+    }
+}
+
 impl<T> Default for OnceCell<T> {
     fn default() -> Self {
         Self::new()
@@ -145,12 +213,24 @@ impl<T> Default for OnceCell<T> {
 
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
-        let cell = Self::new();
-        let set = cell.set(value);
-        debug_assert!(set.is_ok());
-        cell
+        Self::new_with(Some(value))
     }
 }
+
+/// A cell of its own, with the value that this has by now.
+impl<T: Clone> Clone for OnceCell<T> {
+    fn clone(&self) -> Self {
+        Self::new_with(self.get().cloned())
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceCell<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceCell<T> {}
 
 impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,6 +245,18 @@ pub enum SetError<T> {
     AlreadyInitializedError(T),
     /// Somebody is about to make one.
     InitializingError(T),
+}
+
+impl<T> SetError<T> {
+    /// Whether there is one.
+    pub fn is_already_init_err(&self) -> bool {
+        matches!(self, Self::AlreadyInitializedError(_))
+    }
+
+    /// Whether somebody is about to make one.
+    pub fn is_initializing_err(&self) -> bool {
+        matches!(self, Self::InitializingError(_))
+    }
 }
 
 impl<T> fmt::Display for SetError<T> {
