@@ -2,21 +2,15 @@
 
 mod common;
 
-use common::{Flag, poll, runtime};
+use common::{Flag, keep_log, logged, poll, runtime};
 use executor::{
     block_on_simple, spawn,
-    sync::{Mutex, MutexGuard, OwnedMutexGuard},
+    sync::{MappedGuard, Mutex, MutexGuard, OwnedMutexGuard},
     task::{self, Builder, spawn_with, yield_now},
     thread,
     time::{Duration, sleep, timeout},
 };
-use std::{
-    cell::Cell,
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, Mutex as StdMutex},
-    task::Poll,
-};
+use std::{cell::Cell, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 #[test]
 fn what_may_be_sent_and_shared() {
@@ -31,6 +25,10 @@ fn what_may_be_sent_and_shared() {
     let mutex = Arc::new(Mutex::new(1));
     is_send_sync(&mutex.try_lock().unwrap());
     is_send_sync(&mutex.clone().try_lock_owned().unwrap());
+    let part = OwnedMutexGuard::map(mutex.clone().try_lock_owned().unwrap(), |value| value);
+    is_send_sync(&part);
+    drop(part);
+    is_send_sync(&MutexGuard::map(mutex.try_lock().unwrap(), |value| value));
 }
 
 #[test]
@@ -39,10 +37,10 @@ fn one_has_it_at_a_time() {
     let mut guard = mutex.try_lock().unwrap();
     *guard += 1;
     assert!(mutex.try_lock().is_err());
-    assert_eq!(format!("{mutex:?}"), "Mutex { value: <locked> }");
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: <locked> }");
     assert!(std::ptr::eq(MutexGuard::mutex(&guard), &mutex));
     drop(guard);
-    assert_eq!(format!("{mutex:?}"), "Mutex { value: 2 }");
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: 2 }");
     assert_eq!(*block_on_simple(mutex.lock()), 2);
     let mut mutex = mutex;
     *mutex.get_mut() += 1;
@@ -68,6 +66,48 @@ fn an_owned_guard_keeps_the_mutex() {
     assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
     drop(mutex);
     assert_eq!(*guard, 5);
+}
+
+#[test]
+fn a_guard_of_a_part_keeps_the_whole_locked() {
+    let mutex = Arc::new(Mutex::new((1, Some("two"))));
+    let part = MutexGuard::map(mutex.try_lock().unwrap(), |pair| &mut pair.1);
+    assert_eq!(format!("{part:?}"), "Some(\"two\")");
+    let Ok(mut text) = MappedGuard::try_map(part, Option::as_mut) else {
+        panic!("there is one");
+    };
+    assert_eq!(format!("{text} {}", text.len()), "two 3");
+    *text = "zwei";
+    assert!(mutex.try_lock().is_err());
+    drop(text);
+    let guard = mutex.clone().try_lock_owned().unwrap();
+    let Err(guard) = OwnedMutexGuard::try_map(guard, |_| None::<&mut u8>) else {
+        panic!("there is none");
+    };
+    let first = OwnedMutexGuard::map(guard, |pair| pair.1.as_mut().unwrap());
+    let mutex = {
+        let weak = Arc::downgrade(&mutex);
+        drop(mutex);
+        assert_eq!(*first, "zwei");
+        let mutex = weak.upgrade().expect("the guard keeps it");
+        assert!(mutex.try_lock().is_err());
+        drop(MappedGuard::map(first, |text| text));
+        mutex
+    };
+    assert_eq!(*mutex.try_lock().unwrap(), (1, Some("zwei")));
+    let Err(guard) = MutexGuard::try_map(mutex.try_lock().unwrap(), |_| None::<&mut u8>) else {
+        panic!("there is none");
+    };
+    assert_eq!(guard.0, 1);
+}
+
+#[test]
+fn a_part_that_cannot_be_had_for_a_panic_leaves_it_unlocked() {
+    let mutex = Mutex::new(1);
+    let guard = mutex.try_lock().unwrap();
+    let map = || MutexGuard::map(guard, |_| -> &mut u8 { panic!("on purpose") });
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(map())));
+    assert!(panicked.is_err() && mutex.try_lock().is_ok());
 }
 
 #[test]
@@ -264,27 +304,9 @@ fn equal_tasks_have_it_equally_often() {
     assert!(most - least <= 1, "{turns:?}");
 }
 
-/// What was logged.
-static LOG: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
-
-struct Logger;
-
-impl log::Log for Logger {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        LOG.lock().unwrap().push(record.args().to_string());
-    }
-
-    fn flush(&self) {}
-}
-
 #[test]
 fn a_task_that_waits_for_itself_is_named_with_both_places() {
-    log::set_logger(&Logger).unwrap();
-    log::set_max_level(log::LevelFilter::Warn);
+    keep_log();
     let runtime = runtime(1);
     runtime.block_on(async {
         let builder = Builder {
@@ -300,11 +322,8 @@ fn a_task_that_waits_for_itself_is_named_with_both_places() {
             drop(guard);
             drop(waiting.await);
             if cfg!(debug_assertions) {
-                let log = LOG.lock().unwrap();
-                let line = log
-                    .iter()
-                    .find(|line| line.contains("\"selfish\""))
-                    .unwrap();
+                let log = logged("\"selfish\"");
+                let line = &log[0];
                 for number in [first, second] {
                     assert!(line.contains(&format!("sync_mutex.rs:{number}:")), "{line}");
                 }

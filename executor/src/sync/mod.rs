@@ -22,6 +22,7 @@
 
 mod barrier;
 mod event;
+mod guard;
 mod mutex;
 mod notify;
 mod once;
@@ -39,17 +40,18 @@ mod waker_slot;
 
 pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
 pub use event::{Event, Wait};
-pub use mutex::{Lock, Mutex, MutexGuard, TryLockError};
+pub use guard::{MappedGuard, ReadGuard};
+pub use mutex::{Lock, MappedMutexGuard, Mutex, MutexGuard, TryLockError};
 #[cfg(feature = "alloc")]
-pub use mutex::{LockOwned, OwnedOwnedMutexGuard};
+pub use mutex::{LockOwned, OwnedMappedMutexGuard, OwnedMutexGuard};
 #[cfg(feature = "alloc")]
 pub use notify::OwnedNotified;
 pub use notify::{Notification, Notified, Notify};
 pub use once::{Lazy, Once, OnceCell, SetError};
 #[cfg(feature = "alloc")]
-pub use rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+pub use rwlock::{OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use rwlock::{
-    Read, ReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard,
+    Read, RwLock, RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard, Write, WriteGuard,
 };
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use semaphore::AcquireTimeoutError;

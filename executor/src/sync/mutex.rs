@@ -1,5 +1,10 @@
 //! A value that one has at a time.
 
+mod guards;
+
+pub use self::guards::{MappedMutexGuard, MutexGuard};
+#[cfg(feature = "alloc")]
+pub use self::guards::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use super::{
     owner::{Owner, Place},
     permits::{Closed, Home, Permits, Take},
@@ -10,8 +15,6 @@ use alloc::sync::Arc;
 use core::{
     cell::UnsafeCell,
     error, fmt,
-    marker::PhantomData,
-    ops::{Deref, DerefMut},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -42,11 +45,25 @@ use core::{
 /// # Ok::<(), executor::BuildError>(())
 /// ```
 pub struct Mutex<T: ?Sized> {
+    raw: Raw,
+    /// Touched by who has the permit.
+    value: UnsafeCell<T>,
+}
+
+/// A mutex without its value.
+struct Raw {
     /// One: it is not locked.
     permits: Permits,
     owner: Owner,
-    /// Touched by who has the permit.
-    value: UnsafeCell<T>,
+}
+
+impl Raw {
+    /// For whoever had it.
+    #[inline]
+    fn unlock(&self) {
+        self.owner.clear();
+        self.permits.give(1);
+    }
 }
 
 // SAFETY: the value goes from one to the next, who has it alone.
@@ -57,10 +74,13 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T> Mutex<T> {
     const_unless_loom! {
         /// A value that is not locked.
+        #[doc(alias = "const_new")]
         pub const fn new(value: T) -> Self {
             Self {
-                permits: Permits::new(1),
-                owner: Owner::nobody(),
+                raw: Raw {
+                    permits: Permits::new(1),
+                    owner: Owner::nobody(),
+                },
                 value: UnsafeCell::new(value),
             }
         }
@@ -86,7 +106,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         let place = Place::here();
-        match self.permits.try_take_only() {
+        match self.raw.permits.try_take_only() {
             true => Ok(At { mutex: self, place }.into()),
             false => Err(TryLockError::NEW),
         }
@@ -112,6 +132,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Panics
     /// If it has to wait, as `task::wait` does.
+    #[doc(alias = "blocking_lock")]
     #[cfg(not(loom))]
     #[track_caller]
     pub fn lock_blocking(&self) -> MutexGuard<'_, T> {
@@ -145,13 +166,6 @@ impl<T: ?Sized> Mutex<T> {
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
-
-    /// For whoever had it.
-    #[inline]
-    fn unlock(&self) {
-        self.owner.clear();
-        self.permits.give(1);
-    }
 }
 
 #[cfg(feature = "alloc")]
@@ -168,6 +182,7 @@ impl<T: ?Sized> Mutex<T> {
     /// drop(guard);
     /// assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), 5);
     /// ```
+    #[doc(alias = "lock_arc")]
     #[track_caller]
     pub fn lock_owned(self: Arc<Self>) -> LockOwned<T> {
         let place = Place::here();
@@ -175,10 +190,11 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// As [`try_lock`](Self::try_lock), with a guard that borrows nothing.
+    #[doc(alias = "try_lock_arc")]
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         let place = Place::here();
-        match self.permits.try_take_only() {
+        match self.raw.permits.try_take_only() {
             true => Ok(At { mutex: self, place }.into()),
             false => Err(TryLockError::NEW),
         }
@@ -197,16 +213,16 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
 
     #[inline]
     fn permits(&self) -> &Permits {
-        &self.mutex.permits
+        &self.mutex.raw.permits
     }
 
     #[inline]
     fn try_take(&self, _: usize) -> bool {
-        self.mutex.permits.try_take_only()
+        self.mutex.raw.permits.try_take_only()
     }
 
     fn on_wait(&self) {
-        self.mutex.owner.report_self(Self::WHAT, self.place);
+        self.mutex.raw.owner.report_self(Self::WHAT, self.place);
     }
 }
 
@@ -216,11 +232,11 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
     const WHAT: &'static &'static str = &"mutex";
 
     fn permits(&self) -> &Permits {
-        &self.mutex.permits
+        &self.mutex.raw.permits
     }
 
     fn on_wait(&self) {
-        self.mutex.owner.report_self(Self::WHAT, self.place);
+        self.mutex.raw.owner.report_self(Self::WHAT, self.place);
     }
 }
 
@@ -264,98 +280,12 @@ fn had<M, G: From<At<M>>>(taken: Result<At<M>, Closed>) -> G {
     }
 }
 
-/// Has the value of a [`Mutex`]; dropped, it hands it on.
-#[must_use = "a guard that is dropped unlocks at once"]
-pub struct MutexGuard<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
-    /// It can be sent and shared if that can.
-    _value: PhantomData<&'a mut T>,
-}
-
-/// Has the value of a [`Mutex`], which it keeps, and borrows nothing.
-#[cfg(feature = "alloc")]
-#[must_use = "a guard that is dropped unlocks at once"]
-pub struct OwnedMutexGuard<T: ?Sized> {
-    mutex: Arc<Mutex<T>>,
-    /// It can be sent and shared if that can.
-    _value: PhantomData<T>,
-}
-
-impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The mutex that it is of.
-    pub fn mutex(this: &Self) -> &'a Mutex<T> {
-        this.mutex
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: ?Sized> OwnedMutexGuard<T> {
-    /// The mutex that it is of.
-    pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
-        &this.mutex
-    }
-}
-
-/// What both guards do.
-macro_rules! guard {
-    ($mutex:ty, $guard:ty, $($lifetime:lifetime)?) => {
-        impl<$($lifetime,)? T: ?Sized> From<At<$mutex>> for $guard {
-            #[inline]
-            fn from(At { mutex, place }: At<$mutex>) -> Self {
-                mutex.owner.set(place);
-                Self { mutex, _value: PhantomData }
-            }
-        }
-
-        impl<$($lifetime,)? T: ?Sized> Deref for $guard {
-            type Target = T;
-
-            #[inline]
-            fn deref(&self) -> &T {
-                // SAFETY: who has the guard has the permit.
-                unsafe { &*self.mutex.value.get() }
-            }
-        }
-
-        impl<$($lifetime,)? T: ?Sized> DerefMut for $guard {
-            #[inline]
-            fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: who has the guard has the permit.
-                unsafe { &mut *self.mutex.value.get() }
-            }
-        }
-
-        impl<$($lifetime,)? T: ?Sized> Drop for $guard {
-            #[inline]
-            fn drop(&mut self) {
-                self.mutex.unlock();
-            }
-        }
-
-        impl<$($lifetime,)? T: ?Sized + fmt::Debug> fmt::Debug for $guard {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&**self, f)
-            }
-        }
-
-        impl<$($lifetime,)? T: ?Sized + fmt::Display> fmt::Display for $guard {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&**self, f)
-            }
-        }
-    };
-}
-
-guard!(&'a Mutex<T>, MutexGuard<'a, T>, 'a);
-#[cfg(feature = "alloc")]
-guard!(Arc<Mutex<T>>, OwnedMutexGuard<T>,);
-
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut mutex = f.debug_struct("Mutex");
         match self.try_lock() {
-            Ok(guard) => mutex.field("value", &&*guard),
-            Err(_) => mutex.field("value", &format_args!("<locked>")),
+            Ok(guard) => mutex.field("data", &&*guard),
+            Err(_) => mutex.field("data", &format_args!("<locked>")),
         };
         mutex.finish()
     }

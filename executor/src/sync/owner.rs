@@ -1,12 +1,13 @@
 //! Who has locked what, and where: known with debug assertions, to tell a task that it waits for itself.
+//! Of many who read at once, the first few are known.
 //!
 //! Nothing is known of who is no task, and a guard that was sent elsewhere still counts as his who
 //! locked. So this is for a report; nothing is decided by it.
 
 #[cfg(all(debug_assertions, feature = "alloc", not(loom)))]
-pub use known::{Owner, Place};
+pub use known::{Holders, Owner, Place, Seat};
 #[cfg(not(all(debug_assertions, feature = "alloc", not(loom))))]
-pub use unknown::{Owner, Place};
+pub use unknown::{Holders, Owner, Place, Seat};
 
 #[cfg(all(debug_assertions, feature = "alloc", not(loom)))]
 mod known {
@@ -52,14 +53,18 @@ mod known {
             self.task.store(0, Relaxed);
         }
 
+        fn place(&self) -> Option<&'static Location<'static>> {
+            // SAFETY: null, or a place, which is `'static`.
+            unsafe { self.place.load(Relaxed).as_ref() }
+        }
+
         /// The task that runs here is to wait for it, for something at `place`.
         pub fn report_self(&self, what: &str, place: Place) {
             let owner = self.task.load(Relaxed);
             if owner == 0 || owner != this_task() {
                 return;
             }
-            // SAFETY: set with the owner; places are `'static`.
-            let Some(locked) = (unsafe { self.place.load(Relaxed).as_ref() }) else {
+            let Some(locked) = self.place() else {
                 return;
             };
             let task = task::current();
@@ -69,6 +74,68 @@ mod known {
                 task.name().unwrap_or(""),
                 place.0
             );
+        }
+    }
+
+    /// How many of those who read are known.
+    const SEATS: usize = 4;
+
+    /// Who has a lock that several read.
+    pub struct Holders {
+        pub writer: Owner,
+        readers: [Owner; SEATS],
+    }
+
+    /// Where among [`Holders`] a reader is noted.
+    pub struct Seat(Option<usize>);
+
+    impl Holders {
+        pub const fn nobody() -> Self {
+            Self {
+                writer: Owner::nobody(),
+                readers: [const { Owner::nobody() }; SEATS],
+            }
+        }
+
+        /// The task that runs here reads.
+        pub fn sit(&self, place: Place) -> Seat {
+            let task = this_task();
+            if task == 0 {
+                return Seat(None);
+            }
+            let take = |seat: &Owner| {
+                let taken = seat.task.compare_exchange(0, task, Relaxed, Relaxed);
+                taken.is_ok()
+            };
+            let seat = self.readers.iter().position(take);
+            if let Some(seat) = seat {
+                self.readers[seat].set(place);
+            }
+            Seat(seat)
+        }
+
+        /// It reads no more.
+        pub fn rise(&self, seat: &Seat) {
+            if let Seat(Some(seat)) = seat {
+                self.readers[*seat].clear();
+            }
+        }
+
+        /// Who wrote goes on reading.
+        pub fn downgrade(&self) -> Seat {
+            let place = self.writer.place();
+            self.writer.clear();
+            place.map_or(Seat(None), |place| self.sit(Place(place)))
+        }
+
+        /// The task that runs here is to wait for it, for something at `place`.
+        pub fn report_self(&self, what: &str, place: Place) {
+            self.writer.report_self(what, place);
+            let task = this_task();
+            let is_mine = |seat: &&Owner| task != 0 && seat.task.load(Relaxed) == task;
+            if let Some(seat) = self.readers.iter().find(is_mine) {
+                seat.report_self(what, place);
+            }
         }
     }
 
@@ -104,6 +171,36 @@ mod unknown {
 
         #[inline]
         pub fn clear(&self) {}
+
+        #[inline]
+        pub fn report_self(&self, _: &str, _: Place) {}
+    }
+
+    /// Nothing is known.
+    pub struct Holders {
+        pub writer: Owner,
+    }
+
+    /// Nothing is known.
+    pub struct Seat;
+
+    impl Holders {
+        pub const fn nobody() -> Self {
+            Self { writer: Owner }
+        }
+
+        #[inline]
+        pub fn sit(&self, _: Place) -> Seat {
+            Seat
+        }
+
+        #[inline]
+        pub fn rise(&self, _: &Seat) {}
+
+        #[inline]
+        pub fn downgrade(&self) -> Seat {
+            Seat
+        }
 
         #[inline]
         pub fn report_self(&self, _: &str, _: Place) {}

@@ -1,29 +1,39 @@
 //! A value that many read, or one writes.
 
-use super::TryLockError;
-use super::permits::{Closed, Home, Permits, Take};
+mod guards;
+
+use self::guards::{Keeper, Reading, Writing};
+#[cfg(feature = "alloc")]
+pub use self::guards::{OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+pub use self::guards::{RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard, WriteGuard};
+use super::{
+    TryLockError,
+    guard::ReadGuard,
+    owner::{Holders, Place},
+    permits::{Closed, Home, Permits, Take},
+};
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::{
     cell::UnsafeCell,
     fmt,
-    marker::PhantomData,
-    mem::ManuallyDrop,
-    ops::{Deref, DerefMut},
+    ops::Deref,
     pin::Pin,
-    ptr,
     task::{Context, Poll},
 };
 
-/// How many may read at once. Each has a permit; who writes has them all.
-const READERS: usize = u32::MAX as usize >> 3;
+/// How many may read at once, at most. Each has a permit; who writes has them all.
+const READERS: u32 = u32::MAX >> 3;
 
 /// A value that many tasks read at once, or one writes, also across an `.await`.
 ///
 /// First come, first served: who wants to read waits behind one who waits to write, so
 /// neither is starved. For the same reason a task that reads must not ask to read once more
 /// while it does: if a writer waits, both wait for ever.
+///
+/// With debug assertions it knows some of the tasks that have it: one that waits for itself is named in the log, as
+/// for a [`Mutex`](super::Mutex).
 ///
 /// There is no read lock that can become a write lock: see [`downgrade`](WriteGuard::downgrade) for
 /// the other direction.
@@ -43,9 +53,17 @@ const READERS: usize = u32::MAX as usize >> 3;
 /// });
 /// ```
 pub struct RwLock<T: ?Sized> {
-    permits: Permits,
+    raw: Raw,
     /// Read by who has a permit, written by who has all.
     value: UnsafeCell<T>,
+}
+
+/// A lock without its value.
+pub struct Raw {
+    permits: Permits,
+    /// How many permits there are.
+    readers: usize,
+    holders: Holders,
 }
 
 // SAFETY: the value goes from one writer to the next.
@@ -56,9 +74,28 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 impl<T> RwLock<T> {
     const_unless_loom! {
         /// A value that nobody reads or writes.
+        #[doc(alias = "const_new")]
         pub const fn new(value: T) -> Self {
+            Self::with_max_readers(value, READERS)
+        }
+    }
+
+    const_unless_loom! {
+        /// A value that so many may read at once. One more waits, as for a writer.
+        ///
+        /// # Panics
+        /// If that is none, or more than `u32::MAX >> 3`.
+        #[doc(alias = "const_with_max_readers")]
+        pub const fn with_max_readers(value: T, readers: u32) -> Self {
+            assert!(readers <= READERS, "a lock cannot have so many readers");
+            assert!(readers != 0, "nobody could read");
+            let readers = readers as usize;
             Self {
-                permits: Permits::new(READERS),
+                raw: Raw {
+                    permits: Permits::new(readers),
+                    readers,
+                    holders: Holders::nobody(),
+                },
                 value: UnsafeCell::new(value),
             }
         }
@@ -73,26 +110,30 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Locks it to read, and waits while somebody writes or waits to.
     #[inline]
+    #[track_caller]
     pub fn read(&self) -> Read<&Self> {
-        Read(Take::new(self, 1))
+        Read(Take::new(At::here(self), 1))
     }
 
     /// Locks it to write, and waits until nobody else reads or writes.
     #[inline]
+    #[track_caller]
     pub fn write(&self) -> Write<&Self> {
-        Write(Take::new(self, READERS))
+        Write(Take::new(At::here(self), self.raw.readers))
     }
 
     /// Locks it to read if nobody writes or waits. In interrupts too.
     #[inline]
+    #[track_caller]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
-        try_take(self, 1).map(ReadGuard::new)
+        At::here(self).try_read()
     }
 
     /// Locks it to write if nobody has it or waits. In interrupts too.
     #[inline]
+    #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
-        try_take(self, READERS).map(WriteGuard::new)
+        At::here(self).try_write()
     }
 
     /// The value, which nobody else can have: no lock is needed.
@@ -104,17 +145,23 @@ impl<T: ?Sized> RwLock<T> {
 #[cfg(not(loom))]
 impl<T: ?Sized> RwLock<T> {
     /// Locks it to read, in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    #[doc(alias = "blocking_read")]
     #[track_caller]
     pub fn read_blocking(&self) -> RwLockReadGuard<'_, T> {
-        self.try_read()
-            .unwrap_or_else(|_| super::block_on(self.read()))
+        match self.try_read() {
+            Ok(guard) => guard,
+            Err(_) => super::block_on(self.read()),
+        }
     }
 
     /// Locks it to write, in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    #[doc(alias = "blocking_write")]
     #[track_caller]
     pub fn write_blocking(&self) -> RwLockWriteGuard<'_, T> {
-        self.try_write()
-            .unwrap_or_else(|_| super::block_on(self.write()))
+        match self.try_write() {
+            Ok(guard) => guard,
+            Err(_) => super::block_on(self.write()),
+        }
     }
 }
 
@@ -124,14 +171,18 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     /// If it has to wait where no [`Runtime`](crate::Runtime) runs: no timer would wake it.
-    pub async fn read_timeout(
+    #[track_caller]
+    pub fn read_timeout(
         &self,
         limit: core::time::Duration,
-    ) -> Result<RwLockReadGuard<'_, T>, crate::time::Elapsed> {
-        match crate::time::timeout(limit, self.read()).await {
-            Ok(guard) => Ok(guard),
-            // It may have been pending only to let others run.
-            Err(elapsed) => self.try_read().map_err(|_| elapsed),
+    ) -> impl Future<Output = Result<RwLockReadGuard<'_, T>, crate::time::Elapsed>> {
+        let locked = crate::time::timeout(limit, self.read());
+        async {
+            match locked.await {
+                Ok(guard) => Ok(guard),
+                // It may have been pending only to let others run.
+                Err(elapsed) => self.try_read().map_err(|_| elapsed),
+            }
         }
     }
 
@@ -139,13 +190,17 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     /// As [`read_timeout`](Self::read_timeout).
-    pub async fn write_timeout(
+    #[track_caller]
+    pub fn write_timeout(
         &self,
         limit: core::time::Duration,
-    ) -> Result<RwLockWriteGuard<'_, T>, crate::time::Elapsed> {
-        match crate::time::timeout(limit, self.write()).await {
-            Ok(guard) => Ok(guard),
-            Err(elapsed) => self.try_write().map_err(|_| elapsed),
+    ) -> impl Future<Output = Result<RwLockWriteGuard<'_, T>, crate::time::Elapsed>> {
+        let locked = crate::time::timeout(limit, self.write());
+        async {
+            match locked.await {
+                Ok(guard) => Ok(guard),
+                Err(elapsed) => self.try_write().map_err(|_| elapsed),
+            }
         }
     }
 }
@@ -153,8 +208,10 @@ impl<T: ?Sized> RwLock<T> {
 #[cfg(feature = "alloc")]
 impl<T: ?Sized> RwLock<T> {
     /// As [`read`](Self::read), with a guard that keeps the lock and so borrows nothing.
+    #[doc(alias = "read_arc")]
+    #[track_caller]
     pub fn read_owned(self: Arc<Self>) -> Read<Arc<Self>> {
-        Read(Take::new(self, 1))
+        Read(Take::new(At::here(self), 1))
     }
 
     /// As [`write`](Self::write), with a guard that keeps the lock and so borrows nothing.
@@ -169,194 +226,127 @@ impl<T: ?Sized> RwLock<T> {
     /// let guard = guard.downgrade();
     /// assert_eq!((*guard, *lock.try_read().unwrap()), (2, 2));
     /// ```
+    #[doc(alias = "write_arc")]
+    #[track_caller]
     pub fn write_owned(self: Arc<Self>) -> Write<Arc<Self>> {
-        Write(Take::new(self, READERS))
+        let readers = self.raw.readers;
+        Write(Take::new(At::here(self), readers))
     }
 
     /// As [`try_read`](Self::try_read), with a guard that borrows nothing.
+    #[doc(alias = "try_read_arc")]
+    #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
-        try_take(self, 1).map(ReadGuard::new)
+        At::here(self).try_read()
     }
 
     /// As [`try_write`](Self::try_write), with a guard that borrows nothing.
+    #[doc(alias = "try_write_arc")]
+    #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
-        try_take(self, READERS).map(WriteGuard::new)
+        At::here(self).try_write()
     }
 }
 
-#[inline]
-fn try_take<L: Home>(lock: L, count: usize) -> Result<L, TryLockError> {
-    match lock.permits().try_take(count) {
-        Ok(()) => Ok(lock),
-        Err(_) => Err(TryLockError::NEW),
+/// A lock that somebody asks for, at a place in the source; `L` refers to it.
+pub struct At<L> {
+    lock: L,
+    place: Place,
+}
+
+impl<L> At<L> {
+    #[inline]
+    #[track_caller]
+    fn here(lock: L) -> Self {
+        let place = Place::here();
+        Self { lock, place }
     }
 }
 
-// SAFETY: a reference is to the same lock, which outlives it and does not move meanwhile.
-unsafe impl<T: ?Sized> Home for &RwLock<T> {
+impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> At<L> {
+    #[inline]
+    fn try_read(self) -> Result<ReadGuard<Reading<L::Raw>, T>, TryLockError> {
+        match self.lock.raw.permits.try_take(1) {
+            Ok(()) => Ok(self.into_reader()),
+            Err(_) => Err(TryLockError::NEW),
+        }
+    }
+
+    #[inline]
+    fn try_write(self) -> Result<WriteGuard<L, T>, TryLockError> {
+        match self.lock.raw.permits.try_take(self.lock.raw.readers) {
+            Ok(()) => Ok(self.into_writer()),
+            Err(_) => Err(TryLockError::NEW),
+        }
+    }
+
+    /// For who has one permit.
+    #[inline]
+    fn into_reader(self) -> ReadGuard<Reading<L::Raw>, T> {
+        let seat = self.lock.raw.holders.sit(self.place);
+        let value = self.lock.value.get().cast_const();
+        // SAFETY: nobody writes as long as somebody has a permit, and the lock is kept as long as that.
+        unsafe { ReadGuard::new(Reading::new(self.lock.into_raw(), seat), value) }
+    }
+
+    /// For who has all permits.
+    #[inline]
+    fn into_writer(self) -> WriteGuard<L, T> {
+        self.lock.raw.holders.writer.set(self.place);
+        WriteGuard::new(Writing::new(self.lock))
+    }
+}
+
+// SAFETY: a reference, or an `Arc`: that is to the same lock, which is there as long and does not move meanwhile.
+unsafe impl<L: Keeper> Home for At<L> {
     const WHAT: &'static &'static str = &"rwlock";
 
     #[inline]
     fn permits(&self) -> &Permits {
-        &self.permits
+        &self.lock.raw().permits
     }
-}
 
-// SAFETY: what it shares stays where it is as long as it lives.
-#[cfg(feature = "alloc")]
-unsafe impl<T: ?Sized> Home for Arc<RwLock<T>> {
-    const WHAT: &'static &'static str = &"rwlock";
-
-    fn permits(&self) -> &Permits {
-        &self.permits
+    fn on_wait(&self) {
+        self.lock.raw().holders.report_self(Self::WHAT, self.place);
     }
 }
 
 /// Future of [`RwLock::read`] and [`read_owned`](RwLock::read_owned); `L` refers to the lock.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Read<L: Home>(Take<L>);
+pub struct Read<L: Keeper>(Take<At<L>>);
 
 /// Future of [`RwLock::write`] and [`write_owned`](RwLock::write_owned); `L` refers to the lock.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Write<L: Home>(Take<L>);
+pub struct Write<L: Keeper>(Take<At<L>>);
 
-impl<T: ?Sized, L: Home + Deref<Target = RwLock<T>>> Future for Read<L> {
-    type Output = ReadGuard<L, T>;
+impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Future for Read<L> {
+    type Output = ReadGuard<Reading<L::Raw>, T>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
         let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(|taken| ReadGuard::new(had(taken)))
+        take.poll(cx).map(|taken| had(taken).into_reader())
     }
 }
 
-impl<T: ?Sized, L: Home + Deref<Target = RwLock<T>>> Future for Write<L> {
+impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Future for Write<L> {
     type Output = WriteGuard<L, T>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: as for `Read`.
         let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(|taken| WriteGuard::new(had(taken)))
+        take.poll(cx).map(|taken| had(taken).into_writer())
     }
 }
 
 /// Somebody's turn has come.
 #[inline]
-fn had<L>(taken: Result<L, Closed>) -> L {
+fn had<L>(taken: Result<At<L>, Closed>) -> At<L> {
     match taken {
-        Ok(lock) => lock,
+        Ok(at) => at,
         Err(Closed) => unreachable!("nobody closes a lock"),
-    }
-}
-
-/// Reads the value of a [`RwLock`], to which `L` refers.
-#[must_use = "a guard that is dropped unlocks at once"]
-pub struct ReadGuard<L: Deref<Target = RwLock<T>>, T: ?Sized> {
-    lock: L,
-    /// It can be sent and shared if that can.
-    _value: PhantomData<T>,
-}
-
-/// Writes the value of a [`RwLock`], to which `L` refers.
-#[must_use = "a guard that is dropped unlocks at once"]
-pub struct WriteGuard<L: Deref<Target = RwLock<T>>, T: ?Sized> {
-    lock: L,
-    /// It can be sent and shared if that can.
-    _value: PhantomData<T>,
-}
-
-/// Reads a value whose lock it borrows.
-pub type RwLockReadGuard<'a, T> = ReadGuard<&'a RwLock<T>, T>;
-/// Writes a value whose lock it borrows.
-pub type RwLockWriteGuard<'a, T> = WriteGuard<&'a RwLock<T>, T>;
-/// Reads a value whose lock it keeps.
-#[cfg(feature = "alloc")]
-pub type OwnedRwLockReadGuard<T> = ReadGuard<Arc<RwLock<T>>, T>;
-/// Writes a value whose lock it keeps.
-#[cfg(feature = "alloc")]
-pub type OwnedRwLockWriteGuard<T> = WriteGuard<Arc<RwLock<T>>, T>;
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> ReadGuard<L, T> {
-    /// For who has one permit.
-    #[inline]
-    fn new(lock: L) -> Self {
-        let _value = PhantomData;
-        Self { lock, _value }
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> WriteGuard<L, T> {
-    /// For who has all permits.
-    #[inline]
-    fn new(lock: L) -> Self {
-        let _value = PhantomData;
-        Self { lock, _value }
-    }
-
-    /// Goes on reading, and lets others do so. Nobody writes in between.
-    pub fn downgrade(self) -> ReadGuard<L, T> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: it is not dropped, so this is the only use of its lock.
-        let lock = unsafe { ptr::read(&this.lock) };
-        let keeps = usize::from(!cfg!(seeded = "rwlock_downgrade_keeps_none"));
-        lock.permits.give(READERS - keeps);
-        ReadGuard::new(lock)
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> Deref for ReadGuard<L, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: who has a permit may read: nobody has all of them.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> Deref for WriteGuard<L, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: nobody else has a permit.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> DerefMut for WriteGuard<L, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has a permit.
-        unsafe { &mut *self.lock.value.get() }
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> Drop for ReadGuard<L, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.permits.give(1);
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized> Drop for WriteGuard<L, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.permits.give(READERS);
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized + fmt::Debug> fmt::Debug for ReadGuard<L, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl<L: Deref<Target = RwLock<T>>, T: ?Sized + fmt::Debug> fmt::Debug for WriteGuard<L, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
     }
 }
 
@@ -364,8 +354,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("RwLock");
         match self.try_read() {
-            Ok(guard) => lock.field("value", &&*guard),
-            Err(_) => lock.field("value", &format_args!("<locked>")),
+            Ok(guard) => lock.field("data", &&*guard),
+            Err(_) => lock.field("data", &format_args!("<locked>")),
         };
         lock.finish()
     }

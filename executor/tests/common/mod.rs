@@ -6,7 +6,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, Once,
         atomic::{AtomicUsize, Ordering::*},
     },
     task::{Context, Poll, Wake, Waker},
@@ -44,4 +44,37 @@ impl Wake for Flag {
 /// Polls once, as a task that is woken through `flag`.
 pub fn poll<F: Future + ?Sized>(future: Pin<&mut F>, flag: &Arc<Flag>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(&Waker::from(flag.clone())))
+}
+
+/// What was logged by tests that called [`keep_log`].
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Logger;
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        LOG.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Keeps what is logged from now on, for [`logged`].
+pub fn keep_log() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        log::set_logger(&Logger).unwrap();
+        log::set_max_level(log::LevelFilter::Warn);
+    });
+}
+
+/// The lines that were logged with these words in them.
+pub fn logged(words: &str) -> Vec<String> {
+    let log = LOG.lock().unwrap();
+    let found = log.iter().filter(|line| line.contains(words));
+    found.cloned().collect()
 }
