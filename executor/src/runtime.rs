@@ -21,6 +21,7 @@ use crate::{
     task::{
         self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, local::without_locals,
     },
+    thread::held::poll_checked,
 };
 use alloc::{sync::Arc, task::Wake, vec::Vec};
 use core::{
@@ -234,6 +235,7 @@ impl Shared {
             // Acquire pairs with the release in `wake`.
             if signal.is_set.swap(false, Acquire) {
                 let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+                let poll = || poll_checked(poll);
                 if let Poll::Ready(output) = task::waker::visit(self, poll) {
                     return Some(output);
                 }
@@ -254,10 +256,11 @@ impl Shared {
         let _visit = Visit::begin(self);
         let signal = Signal::new();
         let waker = Waker::from(signal.clone());
+        let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
         loop {
             // Acquire pairs with the release in `wake`.
             if signal.is_set.swap(false, Acquire)
-                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+                && let Poll::Ready(output) = poll_checked(&mut poll)
             {
                 return output;
             }

@@ -7,6 +7,8 @@
 //! `time`: who waits for time, arms the core's timer and is woken by its interrupt,
 //! as the image `blink` does.
 
+#[cfg(feature = "alloc")]
+use crate::thread::held::poll_checked;
 use core::{
     future::Future,
     pin::{Pin, pin},
@@ -66,7 +68,7 @@ pub(crate) fn block<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     loop {
         // Acquire pairs with the release in `wake`: what was written before the wake is seen.
         let seen = wakes.load(Acquire);
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(output) = poll_checked(|| future.as_mut().poll(&mut context)) {
             return output;
         }
         assert!(
@@ -96,4 +98,10 @@ fn wake(core: *const ()) {
     if core != cores::this_core() || !irq::in_handler() {
         cores::kick(core);
     }
+}
+
+/// Without threads there are no locks of theirs.
+#[cfg(not(feature = "alloc"))]
+fn poll_checked<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+    poll()
 }

@@ -14,11 +14,19 @@
 //! # });
 //! ```
 //!
-//! Those of a [`scope`] borrow from whoever waits for them.
+//! Those of a [`scope`] borrow from whoever waits for them. [`Mutex`], [`RwLock`] and [`Condvar`] are for what
+//! threads share; a thread may use what is in [`sync`](crate::sync) just as well, by what there ends with `_blocking`.
 
+mod condvar;
+pub(crate) mod held;
+mod lock;
 mod scoped;
 
-pub use self::scoped::{Scope, ScopedJoinHandle, scope};
+pub use self::{
+    condvar::{Condvar, WaitTimeoutResult},
+    lock::{Guard, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    scoped::{Scope, ScopedJoinHandle, scope},
+};
 
 use crate::{
     Priority,

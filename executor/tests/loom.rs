@@ -9,6 +9,8 @@
 
 #[path = "loom/barrier.rs"]
 mod barrier;
+#[path = "loom/condvar.rs"]
+mod condvar;
 #[path = "loom/context.rs"]
 mod context;
 #[path = "loom/count.rs"]

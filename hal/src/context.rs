@@ -43,6 +43,9 @@ pub struct ContextBlock {
     pub(crate) unmask_after: AtomicBool,
     /// Ranks of the locks that it holds, a bit for each; with debug assertions. Written by itself.
     pub(crate) locks: AtomicU32,
+    /// Where the locks of threads that it holds were taken, as far as there is room; null: none. For the
+    /// executor, with debug assertions. Written by itself.
+    pub thread_locks: [AtomicPtr<()>; 4],
     /// What the executor polls in it; null: nothing. Written by itself.
     task: AtomicPtr<()>,
     /// Top of the chain of its task-locals. Written by itself.
@@ -69,6 +72,7 @@ impl ContextBlock {
             masks: AtomicU32::new(0),
             unmask_after: AtomicBool::new(false),
             locks: AtomicU32::new(0),
+            thread_locks: [const { AtomicPtr::new(ptr::null_mut()) }; 4],
             task: AtomicPtr::new(ptr::null_mut()),
             locals: AtomicPtr::new(ptr::null_mut()),
             stack: UnsafeCell::new(Bounds::EMPTY),

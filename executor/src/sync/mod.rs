@@ -21,6 +21,10 @@
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
 mod barrier;
+#[cfg(loom)]
+pub mod condvar;
+#[cfg(all(feature = "alloc", not(loom)))]
+pub(crate) mod condvar;
 mod event;
 mod guard;
 mod mutex;

@@ -8,6 +8,7 @@ use super::{TaskError, extra::Extra, state::State, waker};
 use crate::{
     queue::Linked,
     scheduler::{registry::Entry, worker::Worker},
+    thread::held::poll_checked,
 };
 use alloc::{
     alloc::{alloc, dealloc},
@@ -145,7 +146,7 @@ unsafe fn poll<F: Future>(task: NonNull<Header>) -> bool {
     let mut context = Context::from_waker(&waker);
     // SAFETY: the caller owns the future.
     let future = unsafe { Pin::new_unchecked(&mut *stage.cast::<F>()) };
-    let outcome = match unwind::catch(|| future.poll(&mut context)) {
+    let outcome = match unwind::catch(|| poll_checked(|| future.poll(&mut context))) {
         Ok(Poll::Pending) => return false,
         Ok(Poll::Ready(output)) => Ok(output),
         Err(panic) => Err(TaskError::Panicked(panic.into())),

@@ -4,6 +4,7 @@ use super::{TaskError, cell::Header, extra::Extra, group::Children, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
     simple,
+    thread::held::poll_checked,
 };
 use alloc::sync::Arc;
 use core::{
@@ -87,7 +88,7 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
     let mut wakes_us = task::Context::from_waker(&waker);
     loop {
         context.begin_to_look();
-        if let Poll::Ready(output) = future.as_mut().poll(&mut wakes_us) {
+        if let Poll::Ready(output) = poll_checked(|| future.as_mut().poll(&mut wakes_us)) {
             return output;
         }
         task.pass_on_cancel(&waker);

@@ -17,9 +17,12 @@ impl<F: Future> Kept<F> {
     }
 
     pub fn poll(&mut self, waker: &Waker) -> Poll<F::Output> {
+        self.as_mut().poll(&mut Context::from_waker(waker))
+    }
+
+    pub fn as_mut(&mut self) -> Pin<&mut F> {
         // SAFETY: pinned with the box.
-        let future = unsafe { self.0.as_mut().map_unchecked_mut(|future| &mut **future) };
-        future.poll(&mut Context::from_waker(waker))
+        unsafe { self.0.as_mut().map_unchecked_mut(|future| &mut **future) }
     }
 
     /// Drops the future, in place.
