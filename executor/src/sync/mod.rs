@@ -18,6 +18,43 @@
 //!
 //! A task that finds them ready again and again gives way now and then: the future is pending once.
 //!
+//! # Sharing a value
+//!
+//! A value that tasks change in turn is an `Arc<Mutex<T>>`, or a `static` [`Mutex`]; there is no type of its own for
+//! it, as it would say no more. Nor is there one for a value that nobody changes any more: that is an `Arc<T>`, which
+//! costs a count to share and nothing to read, and gives out no `&mut` while others have it. (What has cells or locks inside
+//! can still change; Rust has no way yet to ask for a type without them.) To go from one to the other, take the value out:
+//!
+//! ```
+//! use executor::{Runtime, spawn, sync::Mutex};
+//! use std::{collections::BTreeMap, sync::Arc};
+//!
+//! # let runtime = Runtime::builder().workers(2).build()?;
+//! runtime.block_on(async {
+//!     // Made by several, each in turn...
+//!     let table = Arc::new(Mutex::new(BTreeMap::new()));
+//!     let makers = [1, 2, 3].map(|number| {
+//!         let table = table.clone();
+//!         spawn(async move { table.lock().await.insert(number, number * number) })
+//!     });
+//!     for maker in makers {
+//!         maker.await.unwrap();
+//!     }
+//!     // ... and from here on read by all, without a lock.
+//!     let frozen = Arc::new(Arc::into_inner(table).expect("they have ended").into_inner());
+//!     let readers = [1, 2, 3].map(|number| {
+//!         let frozen = frozen.clone();
+//!         spawn(async move { frozen[&number] })
+//!     });
+//!     for (reader, square) in readers.into_iter().zip([1, 4, 9]) {
+//!         assert_eq!(reader.await.unwrap(), square);
+//!     }
+//! });
+//! # Ok::<(), executor::BuildError>(())
+//! ```
+//!
+//! One that is replaced as a whole now and then is an [`RwLock`]`<Arc<T>>`: who reads clones the `Arc` and keeps no lock.
+//!
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
 mod barrier;
