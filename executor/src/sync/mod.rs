@@ -164,6 +164,26 @@ fn block_on<F: Future>(future: F) -> F::Output {
 /// fn is_sync<T: Sync>() {}
 /// is_sync::<executor::sync::OnceCell<std::cell::Cell<u8>>>();
 /// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<executor::sync::MappedMutexGuard<'static, std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<executor::sync::RwLockMappedWriteGuard<'static, std::rc::Rc<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<executor::sync::RwLockWriteGuard<'static, std::cell::Cell<u8>>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<executor::thread::MutexGuard<'static, u8>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<executor::thread::RwLockReadGuard<'static, u8>>();
+/// ```
 /// A future that waits is not moved:
 ///
 /// ```compile_fail,E0277
