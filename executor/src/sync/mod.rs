@@ -9,11 +9,14 @@
 //! | [`Semaphore`] | a number of permits |
 //! | [`Barrier`] | all are here |
 //! | [`OnceCell`], [`SetOnce`], [`Lazy`], [`Once`] | a value, or work, that is made or done once |
+//! | [`oneshot`] | one value, from one to one |
+//! | [`broadcast`] | values that each receiver gets, the slow ones with gaps |
+//! | [`watch`] | a value that changes, and who wants to know |
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
 //! All are served in the order they came. A future that waits may be dropped at any time: it leaves
-//! the queue, and what it was granted meanwhile goes to the next. They allocate nothing, can be
-//! made in a `static`, and work wherever futures are polled, with or without a runtime; only what ends
+//! the queue, and what it was granted meanwhile goes to the next. They allocate nothing (but
+//! channels, when they are made), can be made in a `static`, and work wherever futures are polled, with or without a runtime; only what ends
 //! with `_timeout` needs the timers of one, and what ends with `_owned` an `Arc`.
 //!
 //! A task that finds them ready again and again gives way now and then: the future is pending once.
@@ -58,6 +61,8 @@
 //! Beneath: `wait_list` is who waits, for all of them; `permits` is what is taken and given back.
 
 mod barrier;
+#[cfg(feature = "alloc")]
+pub mod broadcast;
 #[cfg(loom)]
 pub mod condvar;
 #[cfg(all(feature = "alloc", not(loom)))]
@@ -67,6 +72,8 @@ mod guard;
 mod mutex;
 mod notify;
 mod once;
+#[cfg(feature = "alloc")]
+pub mod oneshot;
 mod owner;
 mod permits;
 mod rwlock;
@@ -78,6 +85,8 @@ mod wait_list;
 pub mod wait_list;
 #[cfg(not(loom))]
 mod waker_slot;
+#[cfg(feature = "alloc")]
+pub mod watch;
 
 pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
 pub use event::{Event, Wait};
