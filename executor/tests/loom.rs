@@ -9,6 +9,8 @@
 
 #[path = "loom/barrier.rs"]
 mod barrier;
+#[path = "loom/broadcast.rs"]
+mod broadcast;
 #[path = "loom/condvar.rs"]
 mod condvar;
 #[path = "loom/context.rs"]
@@ -17,6 +19,8 @@ mod context;
 mod count;
 #[path = "loom/drain.rs"]
 mod drain;
+#[path = "loom/drops.rs"]
+mod drops;
 #[path = "loom/idle.rs"]
 mod idle;
 #[path = "loom/inbox.rs"]
@@ -31,6 +35,8 @@ mod mutex;
 mod notify;
 #[path = "loom/once.rs"]
 mod once;
+#[path = "loom/oneshot.rs"]
+mod oneshot;
 #[path = "loom/permits.rs"]
 mod permits;
 #[path = "loom/rwlock.rs"]
@@ -45,3 +51,5 @@ mod task;
 mod timer;
 #[path = "loom/wait.rs"]
 mod wait;
+#[path = "loom/watch.rs"]
+mod watch;

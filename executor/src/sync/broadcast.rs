@@ -75,7 +75,8 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// Sends to all receivers.
 ///
 /// Sending never waits, and allocates nothing; so it works in interrupts too, if messages that are overwritten can be
-/// dropped there. Making and dropping senders and receivers does not.
+/// dropped there. Making and dropping senders and receivers does not. A message is moved to its place with
+/// interrupts masked: put large ones into a box.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -300,11 +301,24 @@ impl<T> WeakSender<T> {
     }
 
     /// How many senders there are that keep the channel open.
+    ///
+    /// ```
+    /// let (sender, _receiver) = executor::sync::broadcast::channel::<u8>(4);
+    /// let weak = sender.downgrade();
+    /// drop(sender);
+    /// assert_eq!(weak.strong_count(), 0);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.shared.state.lock().senders
     }
 
     /// How many senders there are that do not keep the channel open.
+    ///
+    /// ```
+    /// let (sender, _receiver) = executor::sync::broadcast::channel::<u8>(4);
+    /// let weak = sender.downgrade();
+    /// assert_eq!(weak.clone().weak_count(), 2);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.shared.state.lock().weak_senders
     }
@@ -446,6 +460,7 @@ impl<T: Clone> Receiver<T> {
         poll_fn(proceed).await;
         loop {
             // Made before the look, so it hears of what is sent after it.
+            #[cfg_attr(not(loom), allow(unused_mut, reason = "a bug may be seeded"))]
             let mut notified = self.shared.sent.notified();
             match self.shared.receive(&mut self.next) {
                 Ok(message) => return Ok(message),
@@ -453,7 +468,10 @@ impl<T: Clone> Receiver<T> {
                 Err(Nothing::Lagged(missed)) => return Err(RecvError::Lagged(missed)),
                 Err(Nothing::Yet) => {}
             }
+            #[cfg(loom)]
             if cfg!(seeded = "broadcast_waits_after_the_look") {
+                // Loom would not try this by itself: who notifies looks before, and so hides it.
+                loom::thread::yield_now();
                 notified = self.shared.sent.notified();
             }
             notified.await;

@@ -71,6 +71,9 @@ pub struct Cell<T> {
     link: AtomicPtr<Self>,
     /// It has an allocation of its own.
     is_single: bool,
+    /// Tells loom that it is to be freed.
+    #[cfg(loom)]
+    _freed: loom::alloc::Track<()>,
 }
 
 // SAFETY: always the same field, which nothing else uses, and which is atomic.
@@ -103,6 +106,8 @@ impl<T> Cell<T> {
             message: UnsafeCell::new(MaybeUninit::uninit()),
             link: AtomicPtr::new(ptr::null_mut()),
             is_single,
+            #[cfg(loom)]
+            _freed: loom::alloc::Track::new(()),
         }
     }
 

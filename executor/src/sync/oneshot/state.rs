@@ -11,7 +11,7 @@
 //! the one that says `SENDER_GONE`; if none is, both are one step, and it is the last time that the sender
 //! touches the memory. The receiver does the same with `CLOSED` and `RECEIVER_GONE`. Each
 //! sees in its own step what the other has done: a waker is left before the other's end, and then taken by it, or after, and
-//! then its owner takes it back. So whoever waits is woken, and each waker is dropped once.
+//! then its owner takes it back; the bit is set for nothing then. So whoever waits is woken, and each waker is dropped once.
 
 use crate::{
     shim::{UnsafeCell, ordering, wake},
@@ -42,6 +42,9 @@ pub struct Shared<T> {
     value: UnsafeCell<MaybeUninit<T>>,
     receiver: Place,
     sender: Place,
+    /// Tells loom that it is to be freed.
+    #[cfg(loom)]
+    _freed: loom::alloc::Track<()>,
 }
 
 /// Where the waker of one end is left for the other.
@@ -79,6 +82,8 @@ impl<T> Shared<T> {
             value: UnsafeCell::new(MaybeUninit::uninit()),
             receiver: place(),
             sender: place(),
+            #[cfg(loom)]
+            _freed: loom::alloc::Track::new(()),
         });
         NonNull::from(Box::leak(shared))
     }
@@ -212,12 +217,14 @@ impl<T> Shared<T> {
         while word & DONE == 0 {
             // If it stays, it may wait on: it is not woken by its own hand.
             let mine = if leaving { RECEIVER_WAITS } else { 0 };
-            let waiting = word & (SENDER_WAITS | mine);
-            let gone = if leaving && waiting == 0 {
-                RECEIVER_GONE
-            } else {
-                0
-            };
+            // What was left there after it had closed before is none of its business.
+            let is_first = word & CLOSED == 0 || cfg!(seeded = "oneshot_taken_by_second_close");
+            let theirs = if is_first { SENDER_WAITS } else { 0 };
+            let waiting = word & (theirs | mine);
+            // The last step, unless a waker is to be taken, or the sender has left it to this one to free.
+            let is_all = waiting == 0
+                && (word & SENDER_GONE == 0 || cfg!(seeded = "oneshot_left_to_nobody"));
+            let gone = if leaving && is_all { RECEIVER_GONE } else { 0 };
             // Release pairs with the acquires in `finish` and `release`; acquire with the releases in `wait` and `finish`.
             let order = ordering!(AcqRel unless seeded = "oneshot_close_relaxed");
             let next = word & !waiting | CLOSED | gone;
@@ -228,7 +235,7 @@ impl<T> Shared<T> {
                 Ok(_) => {
                     // SAFETY: this has cleared the bits.
                     let taken = unsafe { shared.take_wakers(waiting) };
-                    if leaving && waiting != 0 {
+                    if leaving && !is_all {
                         // SAFETY: the receiver's last touch.
                         unsafe { Self::release(this, RECEIVER_GONE) };
                     }
