@@ -137,9 +137,9 @@ impl<T> Shared<T> {
 
     /// A sender leaves. The last one closes.
     pub fn remove_sender(&self) {
-        // They pair with each other: what another sender has counted comes before the end.
-        let order = ordering!(AcqRel unless seeded = "watch_sender_drop_relaxed");
-        if self.senders.fetch_sub(1, order) == 1 {
+        // They pair with each other: what another sender has counted up comes before the end. (Loom would not
+        // miss it, as it takes the steps of each thread in their order.)
+        if self.senders.fetch_sub(1, AcqRel) == 1 {
             // Release pairs with the acquire in `now`.
             self.word.fetch_or(CLOSED, Release);
             self.changed.notify_waiters();
