@@ -370,7 +370,7 @@ fn it_is_waited_for_in_threads_and_until_the_time_is_over() {
 async fn receive_all(mut receiver: Receiver<Counted>, number: usize) -> (usize, u64) {
     let (mut sum, mut missed, mut last) = (0, 0, None);
     for round in number.. {
-        let received = if round % 3 == 0 {
+        let received = if round.is_multiple_of(3) {
             let mut recv = pin!(receiver.recv());
             let mut looks = 0;
             poll_fn(|cx| {
@@ -427,7 +427,7 @@ fn many_send_and_receive_on_many_cores_and_a_third_of_waits_is_given_up() {
             drop(receiver);
             for number in 0..MESSAGES {
                 assert!(sender.send(Counted::new(&count, number)).is_ok());
-                if number % 8 == 0 {
+                if number % 8 == 1 {
                     yield_now().await;
                 }
             }

@@ -307,7 +307,7 @@ impl Drop for Pair {
 async fn watch_all(mut receiver: Receiver<Pair>, number: usize) -> usize {
     let mut last = 0;
     for round in number.. {
-        let changed = if round % 3 == 0 {
+        let changed = if round.is_multiple_of(3) {
             let mut changed = pin!(receiver.changed());
             let mut looks = 0;
             poll_fn(|cx| {
@@ -353,7 +353,7 @@ fn many_change_and_watch_on_many_cores_and_a_third_of_waits_is_given_up() {
                 let (sender, count) = (sender.clone(), count.clone());
                 spawn(async move {
                     for round in 0..CHANGES {
-                        if (round + number) % 2 == 0 {
+                        if (round + number) % 2 == 1 {
                             sender.send_modify(|value| {
                                 value.0 += 1;
                                 value.1 += 1;
@@ -366,7 +366,7 @@ fn many_change_and_watch_on_many_cores_and_a_third_of_waits_is_given_up() {
                                 *value = next;
                             });
                         }
-                        if round % 8 == 0 {
+                        if round % 8 == 1 {
                             yield_now().await;
                         }
                     }

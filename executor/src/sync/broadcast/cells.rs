@@ -367,7 +367,7 @@ impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         let mut state = self.state.lock();
         let ring = mem::take(&mut state.ring);
-        let spares = mem::replace(&mut state.spares, List::new());
+        let spares = mem::take(&mut state.spares);
         // Memory is freed without the lock.
         drop(state);
         for cell in ring.iter().map(|slot| slot.cell).chain(spares) {

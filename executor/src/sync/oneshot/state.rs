@@ -198,7 +198,7 @@ impl<T> Shared<T> {
                     // SAFETY: the sender's last touch.
                     unsafe { Self::release(this, SENDER_GONE) };
                     drop(taken.sender);
-                    taken.receiver.map(wake);
+                    taken.receiver.into_iter().for_each(wake);
                     return Ok(());
                 }
                 Err(now) => word = now,
@@ -240,7 +240,7 @@ impl<T> Shared<T> {
                         unsafe { Self::release(this, RECEIVER_GONE) };
                     }
                     drop(taken.receiver);
-                    taken.sender.map(wake);
+                    taken.sender.into_iter().for_each(wake);
                     return;
                 }
                 Err(now) => word = now,

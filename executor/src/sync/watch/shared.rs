@@ -137,8 +137,8 @@ impl<T> Shared<T> {
 
     /// A sender leaves. The last one closes.
     pub fn remove_sender(&self) {
-        // They pair with each other: what another sender has counted up comes before the end. (Loom would not
-        // miss it, as it takes the steps of each thread in their order.)
+        // They pair with each other: what another sender has counted up comes before the end. (Loom does not see
+        // what goes wrong else: it takes the steps of each thread in their order.)
         if self.senders.fetch_sub(1, AcqRel) == 1 {
             // Release pairs with the acquire in `now`.
             self.word.fetch_or(CLOSED, Release);
