@@ -1,12 +1,17 @@
 //! Functions that run side by side, and borrow from whoever waits for them.
 //!
-//! [`scope`] is for any number of them, [`join`] for two. A function runs as a
-//! task, on whichever core comes to it first; the caller waits as in
+//! [`scope`] is for any number of them, [`join`] for two. A function runs on
+//! whichever core comes to it first; the caller waits as in
 //! [`task::wait`], so its core goes on with others.
 //!
 //! Each function that is spawned runs, whatever happens: what it was to do is
 //! done when the scope has ended. Cancelling the caller therefore only tells
 //! them, by [`task::is_cancelled`].
+
+mod job;
+mod join;
+
+pub use join::join;
 
 use crate::task::{self, Call, Start};
 use core::convert::Infallible;
@@ -107,40 +112,4 @@ impl<'scope> Scope<'scope, '_> {
             }
         };
     }
-}
-
-/// Calls two functions side by side, and returns what they returned. The first
-/// is called here.
-///
-/// ```
-/// # use executor::{Runtime, parallel::join};
-/// fn sum(numbers: &[u64]) -> u64 {
-///     if numbers.len() <= 100 {
-///         return numbers.iter().sum();
-///     }
-///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     let (left, right) = join(|| sum(left), || sum(right));
-///     left + right
-/// }
-/// # let runtime = Runtime::builder().workers(2).build().unwrap();
-/// # runtime.block_on(async {
-/// let numbers: Vec<u64> = (1..=1000).collect();
-/// assert_eq!(sum(&numbers), 500_500);
-/// # });
-/// ```
-///
-/// # Panics
-/// If one of the functions does, when both have ended; and as [`scope`].
-#[track_caller]
-pub fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B)
-where
-    B: Send,
-{
-    let mut second = None;
-    let first = scope(|scope| {
-        scope.spawn(|| second = Some(b()));
-        a()
-    });
-    let second = second.expect("what is spawned runs, and a panic has gone on");
-    (first, second)
 }

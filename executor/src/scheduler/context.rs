@@ -11,6 +11,7 @@
 //! a waker that was left over from an earlier poll then finds nothing to queue.
 
 use super::{
+    offers::Offer,
     shared::Shared,
     worker::{Worker, release_memory},
 };
@@ -51,6 +52,8 @@ pub(crate) struct Context {
     has_given_way: Cell<bool>,
     /// Up to when its time was counted, if its task is tracked.
     counted_to: Cell<u64>,
+    /// The last of what its poll has offered and not taken back. Written by itself.
+    offers: Cell<Option<NonNull<Offer>>>,
 }
 
 static VTABLE: VTable = VTable::of_context(free_memory);
@@ -85,6 +88,7 @@ impl Context {
                 gave_way: Cell::new(false),
                 has_given_way: Cell::new(false),
                 counted_to: Cell::new(0),
+                offers: Cell::new(None),
             });
             this.as_ref().block.prepare(bounds, entry, argument);
         }
@@ -169,6 +173,12 @@ impl Context {
     /// came before it gave way is not, as being queued and being woken are one bit.
     pub(super) fn may_wait(&self) -> bool {
         !self.has_given_way.get() || cfg!(broken = "wait_though_it_gave_way")
+    }
+
+    /// What its poll has offered.
+    #[inline]
+    pub(super) fn offers(&self) -> &Cell<Option<NonNull<Offer>>> {
+        &self.offers
     }
 
     /// From here on its time counts.

@@ -53,6 +53,7 @@ impl Worker {
         // SAFETY: it was left in the middle of a poll.
         let task = unsafe { context.task() };
         task.state.retain();
+        context.lose_offers(task);
         if context.task_has_ended() {
             return self.end_undropped(task);
         }

@@ -13,6 +13,7 @@
 //! | `locals` | tasks that stay on one core, one at a time |
 //! | `shared` | what the cores of a runtime share |
 //! | `idle` | who sleeps, who searches, whom to kick |
+//! | `offers` | work that becomes a task when somebody takes it |
 //! | `fair` | turns that go out of order, so that nothing waits for ever |
 //! | `policy`, `own` | another order than work stealing |
 //! | `counter` | what each core counts, and how many tasks live |
@@ -44,6 +45,8 @@ mod locals;
 pub(crate) mod lost;
 #[cfg(not(loom))]
 pub(crate) mod mail;
+#[cfg(not(loom))]
+pub(crate) mod offers;
 #[cfg(not(loom))]
 mod own;
 #[cfg(not(loom))]

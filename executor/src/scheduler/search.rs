@@ -67,7 +67,7 @@ impl Worker {
     fn find(&self) -> Option<NonNull<Header>> {
         if let Some(policy) = self.policy() {
             // Another core may have put something there.
-            return self.pick_own(policy);
+            return self.pick_own(policy).or_else(|| self.take_offer());
         }
         let shared = self.shared();
         for level in (0..LEVELS).rev() {
@@ -95,7 +95,9 @@ impl Worker {
             }
         }
         // What came for a core that is busy with something else.
-        victims().find_map(|victim| self.steal_inbox(victim))
+        victims()
+            .find_map(|victim| self.steal_inbox(victim))
+            .or_else(|| self.take_offer())
     }
 
     fn steal(&self, victim: &Worker, level: usize) -> Option<NonNull<Header>> {
@@ -160,6 +162,7 @@ impl Worker {
     /// Whether there is something that another core could take, or this one.
     pub(super) fn has_stealable(&self) -> bool {
         !self.inbox.0.is_empty()
+            || !self.offers.is_empty()
             || self
                 .levels
                 .iter()

@@ -10,6 +10,7 @@ use super::{
     context::Context,
     fair::Fairness,
     lost::Lost,
+    offers::Offers,
     policy::{Policy, Reason},
     registry::{NoMemory, Registry},
     shared::{Phase, Shared},
@@ -115,6 +116,8 @@ pub(crate) struct Worker {
 
     /// Local tasks of this core, what `block_on` runs left out.
     pub(super) local_tasks: AtomicUsize,
+    /// What tasks that run here have to share.
+    pub(super) offers: Padded<Offers>,
 
     // Never change:
     pub(crate) shared: NonNull<Shared>,
@@ -188,6 +191,7 @@ impl Worker {
             timers: Timers::new(),
             references: Padded(AtomicUsize::new(1)),
             local_tasks: AtomicUsize::new(0),
+            offers: Padded(Offers::new()),
             shared,
             wake_here: if how.is_default {
                 shared.as_ptr()

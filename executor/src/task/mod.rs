@@ -45,9 +45,9 @@ mod yielding;
 #[cfg(not(loom))]
 pub(crate) use call::Call;
 #[cfg(not(loom))]
-pub(crate) use spawn::{Origin, Start, expect, start, start_thread};
+pub(crate) use spawn::{Origin, Start, expect, make, start, start_thread};
 #[cfg(not(loom))]
-pub(crate) use wait::{assert_may_wait, wait_in_task, wait_outside};
+pub(crate) use wait::{assert_may_wait, may_wait, wait_for_part, wait_in_task, wait_outside};
 #[cfg(not(loom))]
 pub use {
     finalizers::{on_exit, on_exit_local},

@@ -424,7 +424,40 @@ unsafe fn start_task<F: Future>(
     how: Start,
     future: F,
 ) -> Result<(NonNull<Header>, TaskId), SpawnError> {
-    let shared = origin.shared();
+    // SAFETY: the caller's promise.
+    let task = unsafe { prepare(origin.shared(), how, future)? };
+    // SAFETY: just made, and with two references: one is the handle's.
+    let id = unsafe { enter(origin, task)? };
+    Ok((task, id))
+}
+
+/// Makes a task that is in no queue: for whoever polls it at once, or queues it.
+///
+/// # Safety
+/// As for [`start`]; the worker is this core's, under a guard.
+pub(crate) unsafe fn make<F: Future>(
+    worker: &Worker,
+    how: Start,
+    future: F,
+) -> Result<(NonNull<Header>, TaskHandle<F::Output>), SpawnError> {
+    // SAFETY: the caller's promise.
+    let task = unsafe { prepare(worker.shared(), how, future)? };
+    // SAFETY: just made.
+    let id = unsafe { settle(worker, task)? };
+    // SAFETY: the handle's reference and bit are in the state from birth.
+    Ok((task, unsafe { TaskHandle::new(task, id) }))
+}
+
+/// Makes a task that has no home yet.
+///
+/// # Safety
+/// As for [`start`].
+#[track_caller]
+unsafe fn prepare<F: Future>(
+    shared: &Shared,
+    how: Start,
+    future: F,
+) -> Result<NonNull<Header>, SpawnError> {
     let builder = how.builder;
     let cores = shared.cores().len();
     if let Some(core) = builder.core {
@@ -477,9 +510,22 @@ unsafe fn start_task<F: Future>(
     if let (true, false, Some(core)) = (how.local, how.main, place.core) {
         shared.cores()[usize::from(core)].local_begins();
     }
-    // SAFETY: just made, and with two references: one is the handle's.
-    let id = unsafe { enter(origin, task)? };
-    Ok((task, id))
+    Ok(task)
+}
+
+/// Gives a new task a home on this core.
+///
+/// # Safety
+/// It was just allocated, and nobody knows of it; the worker is this core's, under a guard.
+unsafe fn settle(worker: &Worker, task: NonNull<Header>) -> Result<TaskId, SpawnError> {
+    // SAFETY: a new task, and the owner under a guard.
+    let id = unsafe { worker.adopt(task).map_err(|_| discard(task))? };
+    if !worker.is_open() {
+        // Queued already, so nobody is to be told.
+        // SAFETY: the handle's reference, which the caller has, keeps it.
+        let _ = unsafe { task.as_ref() }.state.cancel();
+    }
+    Ok(id)
 }
 
 /// Gives a new task a home and puts it into a queue.
@@ -492,12 +538,8 @@ unsafe fn enter(origin: Origin<'_>, task: NonNull<Header>) -> Result<TaskId, Spa
     match origin {
         Origin::Core(here) => {
             let worker = here.worker;
-            // SAFETY: a new task, and the owner under a guard.
-            let id = unsafe { worker.adopt(task).map_err(|_| discard(task))? };
-            if !worker.is_open() {
-                // Queued already, so nobody is to be told.
-                let _ = header.state.cancel();
-            }
+            // SAFETY: as the caller says.
+            let id = unsafe { settle(worker, task)? };
             // A policy of the user's own may have kept it all the same, and nobody would have its handle.
             let bomb =
                 Bomb("a policy panicked over a new task; a policy of the user's own must not");

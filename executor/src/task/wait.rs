@@ -1,6 +1,6 @@
 //! Waiting for a future in code that is not async.
 
-use super::{TaskError, cell::Header, extra::Extra, group::Children, waker};
+use super::{TaskError, TaskHandle, cell::Header, extra::Extra, group::Children, waker};
 use crate::{
     scheduler::{context::Context, switching::suspend},
     simple,
@@ -8,6 +8,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use core::{
+    cell::UnsafeCell,
     future::{Future, IntoFuture, poll_fn},
     pin::{Pin, pin},
     sync::atomic::{Ordering::SeqCst, fence},
@@ -73,9 +74,15 @@ pub(crate) fn wait_outside<F: Future>(future: Pin<&mut F>) -> F::Output {
 #[track_caller]
 pub(crate) fn assert_may_wait() {
     assert!(
-        preempt::is_allowed() && irq::are_enabled() && !irq::in_handler(),
+        may_wait(),
         "a task cannot wait or give way under a guard or a lock, or in an interrupt: whoever is waited for could not run"
     );
+}
+
+/// Whether `wait` would come back.
+#[inline]
+pub(crate) fn may_wait() -> bool {
+    preempt::is_allowed() && irq::are_enabled() && !irq::in_handler()
 }
 
 /// Waits in the poll of this task, which runs here.
@@ -93,6 +100,7 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
         }
         task.pass_on_cancel(&waker);
         super::waits_for(&"wait");
+        context.make_tasks_of_offers();
         if let Err(error) = suspend(false) {
             panic!("a task cannot wait: {error}");
         }
@@ -127,6 +135,52 @@ pub fn try_wait<F: IntoFuture>(future: F) -> Result<F::Output, TaskError> {
     result
 }
 
+/// Waits for a task that does a part of what the one that runs here has to do. If this one is
+/// cancelled, so is that.
+#[track_caller]
+pub(crate) fn wait_for_part(part: &mut TaskHandle<()>) {
+    let cancelled = waker::current_header().filter(|task| !task.state.now().is_main());
+    let _ = wait(poll_fn(|context| {
+        if let Poll::Ready(outcome) = Pin::new(&mut *part).poll(context) {
+            return Poll::Ready(outcome);
+        }
+        if let Some(task) = cancelled {
+            task.extra_or_new().on_cancel.register(context.waker());
+            // Pairs with the fence in `tell`: either this sees that it is cancelled, or that sees the waker.
+            fence(SeqCst);
+            if task.state.now().is_cancelled() {
+                part.cancel();
+            }
+        }
+        Poll::Pending
+    }));
+    if let Some(extra) = cancelled.and_then(Header::extra) {
+        extra.on_cancel.clear();
+    }
+}
+
+/// A task that does a part of what one was to do that is lost.
+struct LeftPart(UnsafeCell<TaskHandle<()>>);
+
+// SAFETY: only the core that runs the lost task's finalizers touches it, as any scope of a lost task.
+unsafe impl Sync for LeftPart {}
+
+impl Children for LeftPart {
+    fn on_end(&self, _: usize) {}
+
+    fn cancel_all(&self) {
+        // SAFETY: the core that runs the task, and nothing is called that comes back here.
+        unsafe { &*self.0.get() }.cancel();
+    }
+
+    fn poll_end(&self, context: &mut task::Context<'_>) -> Poll<()> {
+        self.cancel_all();
+        // SAFETY: as above.
+        let part = unsafe { &mut *self.0.get() };
+        Pin::new(part).poll(context).map(drop)
+    }
+}
+
 impl Header {
     // ---- the scopes that the task is in, which it cancels when it is cancelled; the task itself ----
 
@@ -144,6 +198,12 @@ impl Header {
         // SAFETY: as in `open_scope`.
         let scope = unsafe { &mut *extra.scopes.get() }.pop();
         drop(scope);
+    }
+
+    /// Its poll is lost, and this task does a part of what that was to do: it must not end before it.
+    /// The core that ran it.
+    pub(crate) fn leave_part(&self, part: TaskHandle<()>) {
+        self.open_scope(Arc::new(LeftPart(UnsafeCell::new(part))));
     }
 
     /// It is to wait: if it was cancelled, so are these; else `waker` is to hear of it.
