@@ -1,17 +1,52 @@
-//! Functions that run side by side, and borrow from whoever waits for them.
+//! Functions side by side, that borrow from whoever waits for them.
 //!
-//! [`scope`] is for any number of them, [`join`] for two. A function runs on
-//! whichever core comes to it first; the caller waits as in
-//! [`task::wait`], so its core goes on with others.
+//! | | |
+//! |---|---|
+//! | [`par_map`], [`par_filter`], [`par_reduce`], [`par_for_each`] | one function for all items of a slice, a vector or a range |
+//! | [`join`] | two functions |
+//! | [`scope`] | any number of them |
 //!
-//! Each function that is spawned runs, whatever happens: what it was to do is
-//! done when the scope has ended. Cancelling the caller therefore only tells
-//! them, by [`task::is_cancelled`].
+//! All are calls that return when everything is done; the caller waits as in
+//! [`task::wait`], so its core goes on with others. A function runs on whichever core comes to
+//! it first, the caller's included.
+//!
+//! # Pieces
+//! What is to be gone through is not cut in advance. Whoever has a piece of it offers the second half to
+//! cores that have nothing to do, and goes through the first. If one takes the half, both have a piece
+//! and do the same; if none does, the half comes back, and is halved again. So with no core idle this
+//! costs little more than a loop, and with many idle there are soon pieces for all.
+//!
+//! So items must not wait for each other: one may have to wait for its turn on the core that the other has.
+//! They may wait for anything else.
+//!
+//! A piece that is taken becomes a task, of its taker's core and the caller's priority: what a
+//! function learns from [`task::id`] or a task-local may be the caller's or not.
+//!
+//! # Cancelled callers
+//! What is begun is done, as what it was to do is done when the call has returned: a plain value comes
+//! back, and the caller ends at its next await. Cancelling only tells the functions, by
+//! [`task::is_cancelled`], those that run as other tasks as soon as the caller waits for them.
+//!
+//! # Panics
+//! A panic of a function goes on in the caller, the first of them if there are more, when nothing
+//! is at work any more for that call. Each function of a [`scope`] and of a [`join`] runs all the same; of
+//! the others some items may be left, which are dropped, as are results.
+//!
+//! # Elsewhere
+//! Outside a runtime, under a guard or a lock and in interrupts nobody helps: there [`join`] and
+//! the functions for items do everything themselves, one after the other. A [`scope`] cannot.
 
+mod functions;
+mod input;
 mod job;
 mod join;
+mod pieces;
 
-pub use join::join;
+pub use {
+    functions::{par_filter, par_for_each, par_map, par_reduce},
+    input::Input,
+    join::join,
+};
 
 use crate::task::{self, Call, Start};
 use core::convert::Infallible;
