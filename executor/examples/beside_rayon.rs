@@ -1,5 +1,5 @@
 //! `parallel` beside rayon, on two threads each. Run it with
-//! `cargo run --release -p spindle-executor --example beside_rayon [rounds]`.
+//! `cargo run --release -p spindle-executor --example beside_rayon [rounds [which]]`.
 //!
 //! Both do the same in turn, many times, in one process; of each the least and the
 //! middle time are printed, and their ratios, ours to rayon's. The least are
@@ -118,6 +118,10 @@ fn compare<T: PartialEq>(
         assert!(result == *expected, "{name}: a wrong result");
         took.as_nanos() as f64 / 1000.0
     };
+    let which = std::env::args().nth(2).unwrap_or_default();
+    if !name.contains(&which) {
+        return;
+    }
     let (mut our, mut their) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         our.push(time(&ours));

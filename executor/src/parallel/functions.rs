@@ -47,7 +47,7 @@ pub fn par_map<I: Input, R: Send>(input: I, function: impl Fn(I::Item) -> R + Sy
 /// ```
 /// # use executor::{Runtime, parallel::par_filter};
 /// # Runtime::builder().workers(2).build().unwrap().block_on(async {
-/// let is_prime = |number: &u32| (2..*number).all(|other| number % other != 0);
+/// let is_prime = |number: &i32| (2..*number).all(|other| number % other != 0);
 /// assert_eq!(par_filter(2..20, is_prime), [2, 3, 5, 7, 11, 13, 17, 19]);
 /// let words = vec![String::from("one"), String::from("three")];
 /// assert_eq!(par_filter(words, |word| word.len() > 3), ["three"]);

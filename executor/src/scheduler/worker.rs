@@ -116,8 +116,6 @@ pub(crate) struct Worker {
 
     /// Local tasks of this core, what `block_on` runs left out.
     pub(super) local_tasks: AtomicUsize,
-    /// What tasks that run here have to share.
-    pub(super) offers: Padded<Offers>,
 
     // Never change:
     pub(crate) shared: NonNull<Shared>,
@@ -134,6 +132,10 @@ pub(crate) struct Worker {
     pub(super) core: AtomicUsize,
     /// Whether a core serves it now. Only the first of a runtime is ever left.
     pub(super) is_served: AtomicBool,
+
+    // Any core, last, where it is in nobody's way:
+    /// What tasks that run here have to share.
+    pub(super) offers: Padded<Offers>,
 }
 
 // SAFETY: the cells and lists are for the owner only, by the contract of the methods that touch them;
@@ -191,7 +193,6 @@ impl Worker {
             timers: Timers::new(),
             references: Padded(AtomicUsize::new(1)),
             local_tasks: AtomicUsize::new(0),
-            offers: Padded(Offers::new()),
             shared,
             wake_here: if how.is_default {
                 shared.as_ptr()
@@ -203,6 +204,7 @@ impl Worker {
             index,
             core: AtomicUsize::new(usize::MAX),
             is_served: AtomicBool::new(false),
+            offers: Padded(Offers::new()),
         }
     }
 

@@ -13,6 +13,7 @@
 //! | `pinned` | tasks that stay on their core |
 //! | `preemption` | polls that never await |
 //! | `migration` | polls and loops that go on on another core |
+//! | `parallel` | one piece of work on many cores |
 //! | `lifecycle` | building and shutting down |
 //! | `modes` | the same function in every mode |
 //! | `sync` | locks and signals with all cores at them |
@@ -23,6 +24,7 @@ mod lifecycle;
 mod memory;
 mod migration;
 mod modes;
+mod parallel;
 mod pinned;
 mod preemption;
 mod storm;
