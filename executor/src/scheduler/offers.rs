@@ -158,6 +158,11 @@ pub(crate) struct Offers {
     newest: Cell<Option<NonNull<Offer>>>,
 }
 
+// SAFETY: the cells, and those of the offers, are touched under the flag only.
+unsafe impl Sync for Offers {}
+// SAFETY: as above; an offer may be taken by any core.
+unsafe impl Send for Offers {}
+
 impl Offers {
     pub(super) const fn new() -> Self {
         Self {
@@ -286,8 +291,10 @@ impl Worker {
         let (before, after) = shared.cores().split_at(self.index);
         let mut cores = after.iter().chain(before);
         let task = cores.find_map(|victim| victim.offers.take(self))?;
-        self.counters.0.steals.add(1);
-        self.counters.0.stolen.add(1);
+        let counters = &self.counters.0;
+        counters.steals_tried.add(1);
+        counters.steals.add(1);
+        counters.stolen.add(1);
         Some(task)
     }
 }
