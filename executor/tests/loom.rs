@@ -13,6 +13,8 @@ mod barrier;
 mod broadcast;
 #[path = "loom/condvar.rs"]
 mod condvar;
+#[path = "loom/blocks.rs"]
+mod blocks;
 #[path = "loom/context.rs"]
 mod context;
 #[path = "loom/count.rs"]

@@ -67,6 +67,10 @@ pub mod broadcast;
 pub mod condvar;
 #[cfg(all(feature = "alloc", not(loom)))]
 pub(crate) mod condvar;
+#[cfg(not(loom))]
+mod channel;
+#[cfg(loom)]
+pub mod channel;
 mod event;
 mod guard;
 mod mutex;

@@ -1,0 +1,523 @@
+//! The queue under channels without a bound: blocks of slots, each linked to the next.
+//!
+//! ```text
+//!   [ taken | taken | being read | c | d ] -> [ e | being written | g | free | free ]
+//!                                  ^ head                               ^ tail
+//! ```
+//!
+//! Each end is one word: which block, and which of its slots is next. The index is in the bits that a
+//! block's alignment leaves free, so one step claims a slot and says where it is.
+//!
+//! - **A claim keeps the block.** It is used again only after all of its slots were read, so who has claimed a slot
+//!   may touch it until he has published or read that. Before the claim nobody touches a block. So it does not
+//!   matter that the block that was looked at may be gone before the claim, and even come back: the
+//!   claim is of what the word says then.
+//! - **Push** writes its slot and publishes it. Who claims the last slot of a block has the next block ready and makes
+//!   it the tail in the same step, so pushes never wait for each other. He links it before he publishes his slot.
+//! - **Pop** waits until its slot is published, reads it, clears it, and counts it as read. Who claims the last slot
+//!   of a block waits for it at once, and then makes the next block the head; until then other pops wait for him.
+//! - **Who reads last** has the block to himself: it is clean, and becomes the spare, or is freed if there is one.
+//!
+//! All that is waited for is owed by somebody with a [`guard`]: by pushes from claim to publication, and by the
+//! pop of a last slot until the head is moved. No memory is allocated or freed under it.
+
+use super::published::{guard, wait_until};
+use crate::{
+    queue::Padded,
+    shim::{UnsafeCell, const_unless_loom, ordering},
+};
+use alloc::alloc::handle_alloc_error;
+#[cfg(not(loom))]
+use alloc::alloc::{alloc, dealloc};
+use core::{
+    alloc::Layout,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ptr::{self, NonNull},
+};
+use hal::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
+#[cfg(loom)]
+use loom::alloc::{alloc, dealloc};
+
+/// Slots of a block. With 31 of 16 bytes it has 512 bytes.
+const SLOTS: usize = if cfg!(loom) { 2 } else { 31 };
+
+/// Index of the last slot.
+const LAST: usize = SLOTS - 1;
+
+/// Addresses of blocks are multiples of this. More than there are slots: `head` counts up to `SLOTS`.
+const ALIGN: usize = 64;
+const _: () = assert!(SLOTS < ALIGN && align_of::<Block<()>>() == ALIGN);
+
+/// No block yet; a push that finds this makes one.
+const NO_TAIL: usize = LAST;
+/// The block to take from is not known yet.
+const NO_HEAD: usize = SLOTS;
+
+/// An unbounded queue, for many at both ends.
+pub struct Blocks<T> {
+    new_end: Padded<NewEnd<T>>,
+    old_end: Padded<OldEnd>,
+    _owns: PhantomData<T>,
+}
+
+/// Written by pushes.
+struct NewEnd<T> {
+    /// The slot that is to be written next, see [`place`].
+    tail: AtomicUsize,
+    /// A clean block for later, or null. Put here by pops.
+    spare: AtomicPtr<Block<T>>,
+}
+
+/// Written by pops.
+struct OldEnd {
+    /// The slot that is to be read next. With index `SLOTS`: the next block is about to be put here.
+    head: AtomicUsize,
+}
+
+#[repr(C, align(64))]
+struct Block<T> {
+    /// The block after it. Written by who claims the last slot to write it; read by who claims it to read it.
+    next: UnsafeCell<*mut Block<T>>,
+    /// How many slots were not read yet. Whoever counts the last has the block to himself.
+    unread: AtomicU32,
+    slots: [Slot<T>; SLOTS],
+}
+
+struct Slot<T> {
+    /// Before it is published: of who has claimed it to write it. Then, of who has claimed it to read it.
+    value: UnsafeCell<MaybeUninit<T>>,
+    /// Set by who has written it, cleared by who has read it.
+    is_published: AtomicBool,
+}
+
+// SAFETY: values are put in here and taken out there, and never shared; blocks are the queue's own.
+unsafe impl<T: Send> Send for Blocks<T> {}
+// SAFETY: as above; what is not atomic is touched by one at a time (loom models `blocks`).
+unsafe impl<T: Send> Sync for Blocks<T> {}
+
+/// A place in the queue. A number, not a pointer: between a look and a claim the block may be freed and another
+/// made at the same address, and then the claim must lead to that one.
+#[inline]
+fn place<T>(block: NonNull<Block<T>>) -> usize {
+    block.as_ptr().expose_provenance()
+}
+
+/// The index of a place's slot.
+#[inline]
+const fn index(place: usize) -> usize {
+    place % ALIGN
+}
+
+/// The block of a place.
+#[inline]
+fn block<T>(place: usize) -> *mut Block<T> {
+    ptr::with_exposed_provenance_mut(place - index(place))
+}
+
+#[allow(clippy::new_without_default, reason = "it is a part of something")]
+impl<T> Blocks<T> {
+    const_unless_loom! {
+        /// An empty queue. Nothing is allocated before the first push.
+        pub const fn new() -> Self {
+            Self {
+                new_end: Padded(NewEnd {
+                    tail: AtomicUsize::new(NO_TAIL),
+                    spare: AtomicPtr::new(ptr::null_mut()),
+                }),
+                old_end: Padded(OldEnd {
+                    head: AtomicUsize::new(NO_HEAD),
+                }),
+                _owns: PhantomData,
+            }
+        }
+    }
+
+    /// Puts a value at the end. Allocates at times, so not in interrupts.
+    #[inline]
+    pub fn push(&self, value: T) {
+        if self.try_push(value).is_err() {
+            handle_alloc_error(Layout::new::<Block<T>>());
+        }
+    }
+
+    /// Puts a value at the end, or gives it back if there is no memory.
+    #[inline]
+    pub fn try_push(&self, value: T) -> Result<(), T> {
+        let mut tail = self.new_end.tail.load(Relaxed);
+        loop {
+            if index(tail) == LAST {
+                return self.push_last(value);
+            }
+            let claim = guard();
+            // Acquire pairs with the release in `push_last`: who sees the block sees that it is clean.
+            let order = ordering!(Acquire unless seeded = "blocks_push_claim_relaxed");
+            match self.claim_to_write(tail, tail + 1, order) {
+                Ok(_) => {
+                    // SAFETY: the slot was claimed just now.
+                    unsafe { Slot::publish(slot(tail), value) };
+                    drop(claim);
+                    return Ok(());
+                }
+                Err(now) => tail = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn claim_to_write(
+        &self,
+        tail: usize,
+        next: usize,
+        order: hal::sync::atomic::Ordering,
+    ) -> Result<usize, usize> {
+        if cfg!(seeded = "blocks_push_claim_in_two") {
+            let now = self.new_end.tail.load(order);
+            if now != tail {
+                return Err(now);
+            }
+            self.new_end.tail.store(next, Release);
+            return Ok(tail);
+        }
+        let place = &self.new_end.tail;
+        place.compare_exchange_weak(tail, next, order, Relaxed)
+    }
+
+    /// Puts a value at the end where a block ends.
+    #[cold]
+    #[inline(never)]
+    fn push_last(&self, value: T) -> Result<(), T> {
+        let mut ready = None;
+        loop {
+            let tail = self.new_end.tail.load(Relaxed);
+            if index(tail) != LAST {
+                // Another one has been faster; what this one has got ready is for later.
+                if let Some(block) = ready {
+                    self.keep(block);
+                }
+                return self.try_push(value);
+            }
+            let Some(next) = ready.or_else(|| self.clean_block()) else {
+                return Err(value);
+            };
+            ready = Some(next);
+            let claim = guard();
+            // Acquire as in `try_push`. Release pairs with both: who sees the new block sees that it is clean.
+            let order = if cfg!(seeded = "blocks_last_claim_relaxed") {
+                Release
+            } else if cfg!(seeded = "blocks_tail_moved_relaxed") {
+                Acquire
+            } else {
+                AcqRel
+            };
+            if self.claim_to_write(tail, place(next), order).is_err() {
+                continue;
+            }
+            ready = None;
+            let full: *mut Block<T> = block(tail);
+            if full.is_null() {
+                // It was no slot, there was no block. Pops wait for this: release pairs with their acquire.
+                let order = ordering!(Release unless seeded = "blocks_begun_relaxed");
+                self.old_end.head.store(place(next), order);
+                continue;
+            }
+            // SAFETY: the last slot was claimed just now, which keeps the block until it is published; and
+            // who has claimed it to write it writes `next` too.
+            unsafe {
+                let link = || (*full).next.with_mut(|link| *link = next.as_ptr());
+                if !cfg!(seeded = "blocks_linked_late") {
+                    link();
+                }
+                Slot::publish(slot(tail), value);
+                if cfg!(seeded = "blocks_linked_late") {
+                    link();
+                }
+            }
+            drop(claim);
+            return Ok(());
+        }
+    }
+
+    /// Takes the oldest value, in the order in which slots were claimed by pushes. If the push
+    /// that has claimed it is not done yet, spins for the few instructions that are left of it.
+    ///
+    /// # Safety
+    /// The pops that have begun never outnumber the pushes that are done.
+    #[inline]
+    pub unsafe fn pop(&self) -> T {
+        let mut head = self.old_end.head.load(Relaxed);
+        loop {
+            if index(head) >= LAST {
+                // SAFETY: the caller's promise.
+                return unsafe { self.pop_last() };
+            }
+            // Acquire pairs with the releases that have put the block there: a slot is published only if it is so in
+            // this life of the block.
+            let order = ordering!(Acquire unless seeded = "blocks_pop_claim_relaxed");
+            match self.claim_to_read(head, head + 1, order) {
+                // SAFETY: the slot was claimed just now, and by the caller's promise a push has claimed it before.
+                Ok(_) => return unsafe { self.take(head) },
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn claim_to_read(
+        &self,
+        head: usize,
+        next: usize,
+        order: hal::sync::atomic::Ordering,
+    ) -> Result<usize, usize> {
+        if cfg!(seeded = "blocks_pop_claim_in_two") {
+            let now = self.old_end.head.load(order);
+            if now != head {
+                return Err(now);
+            }
+            self.old_end.head.store(next, Release);
+            return Ok(head);
+        }
+        let place = &self.old_end.head;
+        place.compare_exchange_weak(head, next, order, Relaxed)
+    }
+
+    /// Takes the oldest value where a block ends, or after somebody else has moved on to the next.
+    ///
+    /// # Safety
+    /// As for [`pop`](Self::pop).
+    #[cold]
+    #[inline(never)]
+    unsafe fn pop_last(&self) -> T {
+        loop {
+            let head = self.old_end.head.load(Relaxed);
+            if index(head) < LAST {
+                // SAFETY: the caller's promise.
+                return unsafe { self.pop() };
+            }
+            if index(head) == SLOTS {
+                // Who has the last slot, or the first push of all, is about to say where to go on.
+                wait_until(|| index(self.old_end.head.load(Relaxed)) != SLOTS);
+                continue;
+            }
+            let claim = guard();
+            // Acquire as in `pop`.
+            let order = ordering!(Acquire unless seeded = "blocks_pop_last_claim_relaxed");
+            if self.claim_to_read(head, head + 1, order).is_err() {
+                continue;
+            }
+            // SAFETY: the last slot was claimed just now, which keeps the block until it is counted as read. It was
+            // linked before it was published.
+            unsafe {
+                if !cfg!(seeded = "blocks_moved_unpublished") {
+                    Slot::wait(slot::<T>(head));
+                }
+                let next = (*block::<T>(head)).next.with(|next| *next);
+                // Release pairs with the acquires of pops: the acquire in `wait` has made the new block seen here.
+                let order = ordering!(Release unless seeded = "blocks_head_moved_relaxed");
+                let next = NonNull::new(next).expect("the last slot is published");
+                self.old_end.head.store(place(next), order);
+                drop(claim);
+                return self.take(head);
+            }
+        }
+    }
+
+    /// Takes the value out of a slot.
+    ///
+    /// # Safety
+    /// The caller has claimed it to read it, and somebody has claimed it to write it.
+    #[inline]
+    unsafe fn take(&self, head: usize) -> T {
+        let block = block::<T>(head);
+        // SAFETY: the claim keeps the block until the slot is counted as read, and it is read by nobody else.
+        let (value, is_last) = unsafe {
+            let slot = slot::<T>(head);
+            Slot::wait(slot);
+            if cfg!(seeded = "blocks_counted_first") {
+                let is_last = (*block).unread.fetch_sub(1, Release) == 1;
+                (Slot::read(slot), is_last)
+            } else {
+                let value = Slot::read(slot);
+                // Release pairs with the acquire in `recycle`: whoever writes the slot next is behind this.
+                let order = ordering!(Release unless seeded = "blocks_counted_relaxed");
+                (value, (*block).unread.fetch_sub(1, order) == 1)
+            }
+        };
+        if cfg!(seeded = "blocks_last_slot_is_last") {
+            if index(head) == LAST {
+                self.recycle(block);
+            }
+        } else if is_last {
+            self.recycle(block);
+        }
+        value
+    }
+
+    /// Makes a block ready for its next life. It is the caller's: all of its slots were counted as read.
+    #[cold]
+    #[inline(never)]
+    fn recycle(&self, block: *mut Block<T>) {
+        // Pairs with the releases in `take`: all that was done to the slots is over.
+        if !cfg!(seeded = "blocks_recycled_unseen") {
+            fence(Acquire);
+        }
+        // SAFETY: it is the caller's, so nobody else touches it.
+        unsafe {
+            if !cfg!(seeded = "blocks_recycled_uncounted") {
+                (*block).unread.store(SLOTS as u32, Relaxed);
+            }
+            self.keep(NonNull::new_unchecked(block));
+        }
+    }
+
+    /// Keeps a clean block for later, or frees it if there is one already.
+    fn keep(&self, block: NonNull<Block<T>>) {
+        let spare = &self.new_end.spare;
+        if cfg!(seeded = "blocks_spare_replaced") {
+            spare.store(block.as_ptr(), Release);
+            return;
+        }
+        // Release pairs with the acquire in `clean_block`: who takes it sees that it is clean.
+        let order = ordering!(Release unless seeded = "blocks_spare_put_relaxed");
+        let kept = spare.compare_exchange(ptr::null_mut(), block.as_ptr(), order, Relaxed);
+        if kept.is_err() {
+            // SAFETY: it is the caller's, and in no queue.
+            unsafe { Block::free(block) };
+        }
+    }
+
+    /// The spare block, or a new one. None: there is no memory.
+    fn clean_block(&self) -> Option<NonNull<Block<T>>> {
+        let spare = &self.new_end.spare;
+        // Acquire pairs with the release in `keep`.
+        let order = ordering!(Acquire unless seeded = "blocks_spare_taken_relaxed");
+        let block = if cfg!(seeded = "blocks_spare_taken_in_two") {
+            let block = spare.load(order);
+            spare.store(ptr::null_mut(), Relaxed);
+            block
+        } else {
+            spare.swap(ptr::null_mut(), order)
+        };
+        NonNull::new(block).or_else(Block::allocate)
+    }
+}
+
+impl<T> Drop for Blocks<T> {
+    fn drop(&mut self) {
+        // Nobody is in the middle of anything, so the two ends meet where the values end.
+        let tail = self.new_end.tail.load(Relaxed);
+        if let Some(block) = NonNull::new(block::<T>(tail)) {
+            while self.old_end.head.load(Relaxed) != tail {
+                // SAFETY: a push is done that no pop has begun for.
+                drop(unsafe { self.pop() });
+            }
+            // SAFETY: both ends are in it, so it is the last, and nobody comes any more.
+            unsafe { Block::free(block) };
+        }
+        if let Some(spare) = NonNull::new(self.new_end.spare.load(Relaxed)) {
+            // SAFETY: nobody comes any more.
+            unsafe { Block::free(spare) };
+        }
+    }
+}
+
+/// The slot of a place.
+///
+/// # Safety
+/// The caller has claimed it, and neither published nor counted it since: that keeps the block.
+#[inline]
+unsafe fn slot<T>(place: usize) -> *mut Slot<T> {
+    // SAFETY: the caller's promise; only indices of slots are claimed.
+    unsafe {
+        let slots = &raw mut (*block::<T>(place)).slots;
+        slots.cast::<Slot<T>>().add(index(place))
+    }
+}
+
+impl<T> Slot<T> {
+    /// Writes a value and publishes it. After that the block may be gone.
+    ///
+    /// # Safety
+    /// The caller has claimed it to write it.
+    #[inline]
+    unsafe fn publish(slot: *mut Self, value: T) {
+        // SAFETY: the caller's claim keeps the block until it is published, and nobody else touches the value.
+        unsafe {
+            (*slot).value.with_mut(|place| (*place).write(value));
+            // Release pairs with the acquire in `wait`.
+            let order = ordering!(Release unless seeded = "blocks_published_relaxed");
+            (*slot).is_published.store(true, order);
+        }
+    }
+
+    /// Waits until it is published.
+    ///
+    /// # Safety
+    /// The caller has claimed it to read it, and somebody has claimed it to write it.
+    #[inline]
+    unsafe fn wait(slot: *mut Self) {
+        // Acquire pairs with the release in `publish`.
+        let order = ordering!(Acquire unless seeded = "blocks_published_seen_relaxed");
+        // SAFETY: the caller's claim keeps the block.
+        wait_until(|| unsafe { (*slot).is_published.load(order) });
+    }
+
+    /// Takes the value out and leaves the slot clean.
+    ///
+    /// # Safety
+    /// The caller has claimed it to read it, it is published, and it was not read yet.
+    #[inline]
+    unsafe fn read(slot: *mut Self) -> T {
+        // SAFETY: the caller's promise: it was written, nobody else touches it, and the claim keeps the block.
+        unsafe {
+            let value = (*slot).value.with(|value| (*value).assume_init_read());
+            if !cfg!(seeded = "blocks_not_cleared") {
+                (*slot).is_published.store(false, Relaxed);
+            }
+            value
+        }
+    }
+}
+
+impl<T> Block<T> {
+    const LAYOUT: Layout = Layout::new::<Self>();
+
+    /// A clean block. None: there is no memory.
+    fn allocate() -> Option<NonNull<Self>> {
+        // SAFETY: the layout is not empty.
+        let block = NonNull::new(unsafe { alloc(Self::LAYOUT) }.cast::<Self>())?;
+        let this = block.as_ptr();
+        // In place: with large values it may be too large for the stack.
+        // SAFETY: fresh memory of this layout; a value that is not there needs no care.
+        unsafe {
+            (&raw mut (*this).next).write(UnsafeCell::new(ptr::null_mut()));
+            (&raw mut (*this).unread).write(AtomicU32::new(SLOTS as u32));
+            for index in 0..SLOTS {
+                let slot = &raw mut (*this).slots[index];
+                #[cfg(loom)]
+                (&raw mut (*slot).value).write(UnsafeCell::new(MaybeUninit::uninit()));
+                (&raw mut (*slot).is_published).write(AtomicBool::new(false));
+            }
+        }
+        Some(block)
+    }
+
+    /// Frees a block with no values in it.
+    ///
+    /// # Safety
+    /// It was made by `allocate`, and nobody else knows of it.
+    #[cold]
+    unsafe fn free(block: NonNull<Self>) {
+        let this = block.as_ptr();
+        // SAFETY: the caller's promise.
+        unsafe {
+            // Loom sees here whether somebody may still be at it.
+            #[cfg(loom)]
+            for slot in &(*this).slots {
+                slot.value.with_mut(|_| ());
+            }
+            this.drop_in_place();
+            dealloc(this.cast(), Self::LAYOUT);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Channels.
+
+#![allow(dead_code, reason = "the channels are to come")]
+
+#[cfg(all(feature = "alloc", not(loom)))]
+mod blocks;
+#[cfg(all(feature = "alloc", loom))]
+pub mod blocks;
+mod published;

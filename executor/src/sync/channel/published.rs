@@ -1,0 +1,51 @@
+//! Between a claim and its publication.
+//!
+//! Who puts a message into a queue claims its place, then writes it there, then says so. Who
+//! takes messages out may come to a place that is claimed and not yet written. He spins. That is for a few
+//! instructions, because whoever owes a publication holds a [`guard`]: he is not switched away, so
+//! he runs on another core, now. An interrupt may come between, so handlers take nothing out.
+
+/// Held from a claim for which others may spin to its publication. Nothing that may wait, and no code of
+/// others, runs under it.
+#[cfg(not(loom))]
+pub use hal::preempt::guard;
+
+/// Nobody is switched away for good in the models.
+#[cfg(loom)]
+pub struct Guard;
+
+/// As hal's.
+#[cfg(loom)]
+pub fn guard() -> Guard {
+    Guard
+}
+
+/// Waits for what somebody who holds a guard is about to publish. Nearly always it is there.
+#[inline]
+pub fn wait_until(mut is_there: impl FnMut() -> bool) {
+    if !is_there() {
+        spin_until(is_there);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn spin_until(mut is_there: impl FnMut() -> bool) {
+    relax();
+    while !is_there() {
+        relax();
+    }
+}
+
+/// One turn of a spin loop.
+fn relax() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    {
+        // Who owes the publication may have been stopped by a machine panic; then this core is to stop too, even
+        // if it does not hear interrupts.
+        hal::stop::check();
+        hal::pause();
+    }
+}
