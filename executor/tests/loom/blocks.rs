@@ -10,30 +10,25 @@ use loom::{
     },
     thread,
 };
-// Not loom's: they count, and must not order anything.
-use std::sync::atomic::AtomicUsize as Count;
+use std::iter;
+
+/// Not loom's: they count, and must not order anything.
+type Dropped = std::sync::Arc<std::sync::atomic::AtomicUsize>;
 
 /// A queue and its permits, which order nothing here: what the queue needs, it has to see to itself.
 struct Shared {
     queue: Blocks<Message>,
     permits: AtomicUsize,
     steps: Steps,
-    dropped: Count,
+    dropped: Dropped,
 }
 
-/// A number that is read once.
-struct Message {
-    number: usize,
-    dropped: *const Count,
-}
-
-// SAFETY: the counter is atomic, and lives as long as the model.
-unsafe impl Send for Message {}
+/// A number, and how many such were dropped.
+struct Message(usize, Dropped);
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // SAFETY: the queue is dropped before the counter.
-        unsafe { &*self.dropped }.fetch_add(1, Relaxed);
+        self.1.fetch_add(1, Relaxed);
     }
 }
 
@@ -43,35 +38,38 @@ impl Shared {
             queue: Blocks::new(),
             permits: AtomicUsize::new(0),
             steps: Steps::new(),
-            dropped: Count::new(0),
+            dropped: Dropped::default(),
         })
     }
 
     fn push(&self, number: usize) {
         self.steps.step();
-        self.queue.push(Message {
-            number,
-            dropped: &raw const self.dropped,
-        });
+        self.queue.push(Message(number, self.dropped.clone()));
         self.permits.fetch_add(1, Relaxed);
     }
 
-    /// Waits for a permit.
-    fn pop(&self) -> usize {
-        loop {
-            match self.try_pop() {
-                Some(number) => return number,
-                None => thread::yield_now(),
-            }
-        }
-    }
-
+    /// Takes one, if a push is done that none was taken for.
     fn try_pop(&self) -> Option<usize> {
         self.steps.step();
         let less = |permits: usize| permits.checked_sub(1);
         self.permits.fetch_update(Relaxed, Relaxed, less).ok()?;
         // SAFETY: each permit is for a push that is done.
-        Some(unsafe { self.queue.pop() }.number)
+        Some(unsafe { self.queue.pop() }.0)
+    }
+
+    /// Takes all, when nobody pushes any more.
+    fn pop_all(&self) -> Vec<usize> {
+        iter::from_fn(|| self.try_pop()).collect()
+    }
+
+    /// As if it had been used for a while: so many went through, and a block is spare.
+    fn used(before: usize) -> Arc<Self> {
+        let shared = Self::new();
+        for _ in 0..before {
+            shared.push(0);
+            assert_eq!(shared.try_pop(), Some(0));
+        }
+        shared
     }
 
     fn dropped(&self) -> usize {
@@ -87,18 +85,11 @@ fn spawn<R: 'static>(
     thread::spawn(move || run(&shared))
 }
 
-/// Loom with this many switches at most.
-fn model(most: usize, run: impl Fn() + Sync + Send + 'static) {
+/// Loom, where there are three threads or many steps.
+fn fewer_switches(run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = builder.preemption_bound.map_or(most, |bound| bound.min(most));
-    builder.preemption_bound = Some(bound);
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));
     builder.check(run);
-}
-
-/// One of `values` comes before another.
-fn comes_before(values: &[usize], first: usize, second: usize) -> bool {
-    let at = |value| values.iter().position(|one| *one == value);
-    at(first).unwrap() < at(second).unwrap()
 }
 
 fn assert_all(mut values: Vec<usize>, expected: &[usize]) {
@@ -106,22 +97,156 @@ fn assert_all(mut values: Vec<usize>, expected: &[usize]) {
     assert_eq!(values, expected, "each is taken once");
 }
 
-/// Two push, one pops what he can get meanwhile: each sees his own order.
+/// Two push: to no block, to a slot of a block that the other has made, to its last, to the end.
 #[test]
-fn two_push_one_pops() {
-    model(3, || {
+fn push_against_push() {
+    loom::model(|| {
         let shared = Shared::new();
-        let first = spawn(&shared, |shared| {
-            shared.push(1);
-            shared.push(2);
-        });
-        let second = spawn(&shared, |shared| shared.push(3));
-        let mut popped: Vec<_> = (0..2).filter_map(|_| shared.try_pop()).collect();
-        first.join().unwrap();
-        second.join().unwrap();
-        popped.extend(std::iter::from_fn(|| shared.try_pop()));
-        assert!(comes_before(&popped, 1, 2));
+        let other = spawn(&shared, |shared| shared.push(1));
+        shared.push(2);
+        shared.push(3);
+        other.join().unwrap();
+        let popped = shared.pop_all();
+        let at = |number| popped.iter().position(|one| *one == number);
+        assert!(at(2) < at(3), "what one pushes stays in order");
         assert_all(popped, &[1, 2, 3]);
+    });
+}
+
+/// Two are at the end of a block, and want the one spare.
+#[test]
+fn push_against_push_at_the_end() {
+    loom::model(|| {
+        let shared = Shared::used(3);
+        let other = spawn(&shared, |shared| shared.push(1));
+        shared.push(2);
+        other.join().unwrap();
+        (3..6).for_each(|number| shared.push(number));
+        assert_all(shared.pop_all(), &[1, 2, 3, 4, 5]);
+    });
+}
+
+/// One pushes, one takes what is there, in the order in which it was pushed.
+#[test]
+fn push_against_pop() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let other = spawn(&shared, |shared| {
+            (1..4).for_each(|number| shared.push(number))
+        });
+        let mut popped: Vec<_> = (0..3).filter_map(|_| shared.try_pop()).collect();
+        other.join().unwrap();
+        popped.extend(shared.pop_all());
+        assert_eq!(popped, [1, 2, 3]);
         assert_eq!(shared.dropped(), 3);
+    });
+}
+
+/// The push that is done is not the one whose value is next: that one is waited for.
+fn pop_against_an_earlier_push(before: usize) {
+    fewer_switches(move || {
+        let shared = Shared::used(before);
+        let others = [1, 2].map(|number| spawn(&shared, move |shared| shared.push(number)));
+        let mut popped: Vec<_> = shared.try_pop().into_iter().collect();
+        for other in others {
+            other.join().unwrap();
+        }
+        popped.extend(shared.pop_all());
+        assert_all(popped, &[1, 2]);
+    });
+}
+
+#[test]
+fn pop_against_an_earlier_push_of_all() {
+    pop_against_an_earlier_push(0);
+}
+
+/// In a block that has been used before: nothing in it looks as if it were published.
+#[test]
+fn pop_against_an_earlier_push_to_a_used_block() {
+    pop_against_an_earlier_push(4);
+}
+
+#[test]
+fn pop_against_an_earlier_push_at_the_end() {
+    pop_against_an_earlier_push(1);
+}
+
+/// Two take, across the end of a block; each sees the blocks that somebody else has made.
+#[test]
+fn pop_against_pop() {
+    fewer_switches(|| {
+        let shared = Shared::new();
+        let other = spawn(&shared, |shared| {
+            (0..2).filter_map(|_| shared.try_pop()).collect::<Vec<_>>()
+        });
+        (1..4).for_each(|number| shared.push(number));
+        let mut popped: Vec<_> = shared.try_pop().into_iter().collect();
+        popped.extend(other.join().unwrap());
+        popped.extend(shared.pop_all());
+        assert_all(popped, &[1, 2, 3]);
+    });
+}
+
+/// Three take what was there before.
+#[test]
+fn pop_against_two_pops() {
+    fewer_switches(|| {
+        let shared = Shared::new();
+        (1..4).for_each(|number| shared.push(number));
+        let others = [(); 2].map(|()| spawn(&shared, |shared| shared.try_pop()));
+        let mut popped: Vec<_> = shared.try_pop().into_iter().collect();
+        for other in others {
+            popped.extend(other.join().unwrap());
+        }
+        assert_all(popped, &[1, 2, 3]);
+    });
+}
+
+/// Two read the two slots of a block, and one of them pushes again: to that block, if both have read it.
+#[test]
+fn push_to_a_block_that_was_just_read() {
+    loom::model(|| {
+        let shared = Shared::new();
+        (1..4).for_each(|number| shared.push(number));
+        let other = spawn(&shared, |shared| shared.try_pop());
+        let mut popped: Vec<_> = shared.try_pop().into_iter().collect();
+        (4..6).for_each(|number| shared.push(number));
+        popped.extend(other.join().unwrap());
+        popped.extend(shared.pop_all());
+        assert_all(popped, &[1, 2, 3, 4, 5]);
+    });
+}
+
+/// What is left is dropped, once; and no block is lost, which loom looks at.
+#[test]
+fn dropped_with_what_is_left() {
+    for (pushes, pops) in (0..6).flat_map(|pushes| (0..=pushes).map(move |pops| (pushes, pops))) {
+        loom::model(move || {
+            let shared = Shared::new();
+            (0..pushes).for_each(|number| shared.push(number));
+            (0..pops).for_each(|number| assert_eq!(shared.try_pop(), Some(number)));
+            assert_eq!(shared.dropped(), pops);
+            let dropped = shared.dropped.clone();
+            drop(shared);
+            assert_eq!(dropped.load(Relaxed), pushes);
+        });
+    }
+}
+
+/// What came from another is dropped too.
+#[test]
+fn dropped_after_others() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let other = spawn(&shared, |shared| {
+            (1..4).for_each(|number| shared.push(number))
+        });
+        let popped = shared.try_pop();
+        other.join().unwrap();
+        assert_eq!(shared.dropped(), popped.into_iter().count());
+        let dropped = shared.dropped.clone();
+        drop(shared);
+        assert_eq!(dropped.load(Relaxed), 3);
     });
 }

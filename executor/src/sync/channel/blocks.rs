@@ -21,33 +21,20 @@
 //! All that is waited for is owed by somebody with a [`guard`]: by pushes from claim to publication, and by the
 //! pop of a last slot until the head is moved. No memory is allocated or freed under it.
 
-use super::published::{guard, wait_until};
+use super::{
+    block::{Block, LAST, SLOTS, Slot, block, index, place, slot},
+    published::{guard, wait_until},
+};
 use crate::{
     queue::Padded,
-    shim::{UnsafeCell, const_unless_loom, ordering},
+    shim::{const_unless_loom, ordering},
 };
 use alloc::alloc::handle_alloc_error;
-#[cfg(not(loom))]
-use alloc::alloc::{alloc, dealloc};
 use core::{
-    alloc::Layout,
     marker::PhantomData,
-    mem::MaybeUninit,
     ptr::{self, NonNull},
 };
-use hal::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
-#[cfg(loom)]
-use loom::alloc::{alloc, dealloc};
-
-/// Slots of a block. With 31 of 16 bytes it has 512 bytes.
-const SLOTS: usize = if cfg!(loom) { 2 } else { 31 };
-
-/// Index of the last slot.
-const LAST: usize = SLOTS - 1;
-
-/// Addresses of blocks are multiples of this. More than there are slots: `head` counts up to `SLOTS`.
-const ALIGN: usize = 64;
-const _: () = assert!(SLOTS < ALIGN && align_of::<Block<()>>() == ALIGN);
+use hal::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, Ordering::*, fence};
 
 /// No block yet; a push that finds this makes one.
 const NO_TAIL: usize = LAST;
@@ -75,45 +62,10 @@ struct OldEnd {
     head: AtomicUsize,
 }
 
-#[repr(C, align(64))]
-struct Block<T> {
-    /// The block after it. Written by who claims the last slot to write it; read by who claims it to read it.
-    next: UnsafeCell<*mut Block<T>>,
-    /// How many slots were not read yet. Whoever counts the last has the block to himself.
-    unread: AtomicU32,
-    slots: [Slot<T>; SLOTS],
-}
-
-struct Slot<T> {
-    /// Before it is published: of who has claimed it to write it. Then, of who has claimed it to read it.
-    value: UnsafeCell<MaybeUninit<T>>,
-    /// Set by who has written it, cleared by who has read it.
-    is_published: AtomicBool,
-}
-
 // SAFETY: values are put in here and taken out there, and never shared; blocks are the queue's own.
 unsafe impl<T: Send> Send for Blocks<T> {}
 // SAFETY: as above; what is not atomic is touched by one at a time (loom models `blocks`).
 unsafe impl<T: Send> Sync for Blocks<T> {}
-
-/// A place in the queue. A number, not a pointer: between a look and a claim the block may be freed and another
-/// made at the same address, and then the claim must lead to that one.
-#[inline]
-fn place<T>(block: NonNull<Block<T>>) -> usize {
-    block.as_ptr().expose_provenance()
-}
-
-/// The index of a place's slot.
-#[inline]
-const fn index(place: usize) -> usize {
-    place % ALIGN
-}
-
-/// The block of a place.
-#[inline]
-fn block<T>(place: usize) -> *mut Block<T> {
-    ptr::with_exposed_provenance_mut(place - index(place))
-}
 
 #[allow(clippy::new_without_default, reason = "it is a part of something")]
 impl<T> Blocks<T> {
@@ -137,7 +89,7 @@ impl<T> Blocks<T> {
     #[inline]
     pub fn push(&self, value: T) {
         if self.try_push(value).is_err() {
-            handle_alloc_error(Layout::new::<Block<T>>());
+            handle_alloc_error(Block::<T>::LAYOUT);
         }
     }
 
@@ -165,12 +117,7 @@ impl<T> Blocks<T> {
     }
 
     #[inline]
-    fn claim_to_write(
-        &self,
-        tail: usize,
-        next: usize,
-        order: hal::sync::atomic::Ordering,
-    ) -> Result<usize, usize> {
+    fn claim_to_write(&self, tail: usize, next: usize, order: Ordering) -> Result<usize, usize> {
         if cfg!(seeded = "blocks_push_claim_in_two") {
             let now = self.new_end.tail.load(order);
             if now != tail {
@@ -263,12 +210,7 @@ impl<T> Blocks<T> {
     }
 
     #[inline]
-    fn claim_to_read(
-        &self,
-        head: usize,
-        next: usize,
-        order: hal::sync::atomic::Ordering,
-    ) -> Result<usize, usize> {
+    fn claim_to_read(&self, head: usize, next: usize, order: Ordering) -> Result<usize, usize> {
         if cfg!(seeded = "blocks_pop_claim_in_two") {
             let now = self.old_end.head.load(order);
             if now != head {
@@ -417,107 +359,6 @@ impl<T> Drop for Blocks<T> {
         if let Some(spare) = NonNull::new(self.new_end.spare.load(Relaxed)) {
             // SAFETY: nobody comes any more.
             unsafe { Block::free(spare) };
-        }
-    }
-}
-
-/// The slot of a place.
-///
-/// # Safety
-/// The caller has claimed it, and neither published nor counted it since: that keeps the block.
-#[inline]
-unsafe fn slot<T>(place: usize) -> *mut Slot<T> {
-    // SAFETY: the caller's promise; only indices of slots are claimed.
-    unsafe {
-        let slots = &raw mut (*block::<T>(place)).slots;
-        slots.cast::<Slot<T>>().add(index(place))
-    }
-}
-
-impl<T> Slot<T> {
-    /// Writes a value and publishes it. After that the block may be gone.
-    ///
-    /// # Safety
-    /// The caller has claimed it to write it.
-    #[inline]
-    unsafe fn publish(slot: *mut Self, value: T) {
-        // SAFETY: the caller's claim keeps the block until it is published, and nobody else touches the value.
-        unsafe {
-            (*slot).value.with_mut(|place| (*place).write(value));
-            // Release pairs with the acquire in `wait`.
-            let order = ordering!(Release unless seeded = "blocks_published_relaxed");
-            (*slot).is_published.store(true, order);
-        }
-    }
-
-    /// Waits until it is published.
-    ///
-    /// # Safety
-    /// The caller has claimed it to read it, and somebody has claimed it to write it.
-    #[inline]
-    unsafe fn wait(slot: *mut Self) {
-        // Acquire pairs with the release in `publish`.
-        let order = ordering!(Acquire unless seeded = "blocks_published_seen_relaxed");
-        // SAFETY: the caller's claim keeps the block.
-        wait_until(|| unsafe { (*slot).is_published.load(order) });
-    }
-
-    /// Takes the value out and leaves the slot clean.
-    ///
-    /// # Safety
-    /// The caller has claimed it to read it, it is published, and it was not read yet.
-    #[inline]
-    unsafe fn read(slot: *mut Self) -> T {
-        // SAFETY: the caller's promise: it was written, nobody else touches it, and the claim keeps the block.
-        unsafe {
-            let value = (*slot).value.with(|value| (*value).assume_init_read());
-            if !cfg!(seeded = "blocks_not_cleared") {
-                (*slot).is_published.store(false, Relaxed);
-            }
-            value
-        }
-    }
-}
-
-impl<T> Block<T> {
-    const LAYOUT: Layout = Layout::new::<Self>();
-
-    /// A clean block. None: there is no memory.
-    fn allocate() -> Option<NonNull<Self>> {
-        // SAFETY: the layout is not empty.
-        let block = NonNull::new(unsafe { alloc(Self::LAYOUT) }.cast::<Self>())?;
-        let this = block.as_ptr();
-        // In place: with large values it may be too large for the stack.
-        // SAFETY: fresh memory of this layout; a value that is not there needs no care.
-        unsafe {
-            (&raw mut (*this).next).write(UnsafeCell::new(ptr::null_mut()));
-            (&raw mut (*this).unread).write(AtomicU32::new(SLOTS as u32));
-            for index in 0..SLOTS {
-                let slot = &raw mut (*this).slots[index];
-                #[cfg(loom)]
-                (&raw mut (*slot).value).write(UnsafeCell::new(MaybeUninit::uninit()));
-                (&raw mut (*slot).is_published).write(AtomicBool::new(false));
-            }
-        }
-        Some(block)
-    }
-
-    /// Frees a block with no values in it.
-    ///
-    /// # Safety
-    /// It was made by `allocate`, and nobody else knows of it.
-    #[cold]
-    unsafe fn free(block: NonNull<Self>) {
-        let this = block.as_ptr();
-        // SAFETY: the caller's promise.
-        unsafe {
-            // Loom sees here whether somebody may still be at it.
-            #[cfg(loom)]
-            for slot in &(*this).slots {
-                slot.value.with_mut(|_| ());
-            }
-            this.drop_in_place();
-            dealloc(this.cast(), Self::LAYOUT);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "the channels are to come")]
 
+#[cfg(feature = "alloc")]
+mod block;
 #[cfg(all(feature = "alloc", not(loom)))]
 mod blocks;
 #[cfg(all(feature = "alloc", loom))]
