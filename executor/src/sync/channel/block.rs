@@ -3,7 +3,6 @@
 
 use super::published::wait_until;
 use crate::shim::{UnsafeCell, ordering};
-#[cfg(not(loom))]
 use alloc::alloc::{alloc, dealloc};
 use core::{
     alloc::Layout,
@@ -11,8 +10,6 @@ use core::{
     ptr::{self, NonNull},
 };
 use hal::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
-#[cfg(loom)]
-use loom::alloc::{alloc, dealloc};
 
 /// Slots of a block. With 31 of 16 bytes it has 512 bytes.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 31 };
@@ -122,6 +119,10 @@ impl<T> Block<T> {
 
     /// A clean block. None: there is no memory.
     pub(super) fn allocate() -> Option<NonNull<Self>> {
+        #[cfg(test)]
+        if super::blocks::tests::is_out_of_memory() {
+            return None;
+        }
         // SAFETY: the layout is not empty.
         let block = NonNull::new(unsafe { alloc(Self::LAYOUT) }.cast::<Self>())?;
         let this = block.as_ptr();

@@ -362,3 +362,6 @@ impl<T> Drop for Blocks<T> {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;
