@@ -1,7 +1,6 @@
 //! A block of slots, and how one slot is passed from who writes it to who reads it. [`Blocks`](super::blocks::Blocks)
 //! says who may do that, and when.
 
-use super::published::wait_until;
 use crate::shim::{UnsafeCell, ordering};
 use alloc::alloc::{alloc, dealloc};
 use core::{
@@ -79,22 +78,22 @@ impl<T> Slot<T> {
         // SAFETY: the caller's claim keeps the block until it is published, and nobody else touches the value.
         unsafe {
             (*slot).value.with_mut(|place| (*place).write(value));
-            // Release pairs with the acquire in `wait`.
+            // Release pairs with the acquire in `is_published`.
             let order = ordering!(Release unless seeded = "blocks_published_relaxed");
             (*slot).is_published.store(true, order);
         }
     }
 
-    /// Waits until it is published.
+    /// Whether it is published; then it can be read.
     ///
     /// # Safety
-    /// The caller has claimed it to read it, and somebody has claimed it to write it.
+    /// The caller has claimed it to read it.
     #[inline]
-    pub(super) unsafe fn wait(slot: *mut Self) {
+    pub(super) unsafe fn is_published(slot: *const Self) -> bool {
         // Acquire pairs with the release in `publish`.
         let order = ordering!(Acquire unless seeded = "blocks_published_seen_relaxed");
         // SAFETY: the caller's claim keeps the block.
-        wait_until(|| unsafe { (*slot).is_published.load(order) });
+        unsafe { (*slot).is_published.load(order) }
     }
 
     /// Takes the value out and leaves the slot clean.

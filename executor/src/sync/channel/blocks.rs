@@ -251,10 +251,10 @@ impl<T> Blocks<T> {
             // linked before it was published.
             unsafe {
                 if !cfg!(seeded = "blocks_moved_unpublished") {
-                    Slot::wait(slot::<T>(head));
+                    wait_until(|| Slot::is_published(slot::<T>(head)));
                 }
                 let next = (*block::<T>(head)).next.with(|next| *next);
-                // Release pairs with the acquires of pops: the acquire in `wait` has made the new block seen here.
+                // Release pairs with the acquires of pops: the acquire in `is_published` has made the new block seen here.
                 let order = ordering!(Release unless seeded = "blocks_head_moved_relaxed");
                 let next = NonNull::new(next).expect("the last slot is published");
                 self.old_end.head.store(place(next), order);
@@ -264,42 +264,68 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Takes the value out of a slot.
+    /// Takes the value out of a slot, as soon as it is there.
     ///
     /// # Safety
     /// The caller has claimed it to read it, and somebody has claimed it to write it.
     #[inline]
     unsafe fn take(&self, head: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match Slot::is_published(slot::<T>(head)) {
+                true => self.take_published(head),
+                false => self.take_late(head),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`take`](Self::take).
+    #[cold]
+    #[inline(never)]
+    unsafe fn take_late(&self, head: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe {
+            wait_until(|| Slot::is_published(slot::<T>(head)));
+            self.take_published(head)
+        }
+    }
+
+    /// # Safety
+    /// As for [`take`](Self::take), and the slot is published.
+    #[inline]
+    unsafe fn take_published(&self, head: usize) -> T {
         let block = block::<T>(head);
-        // SAFETY: the claim keeps the block until the slot is counted as read, and it is read by nobody else.
+        // SAFETY: the claim keeps the block until the slot is counted as read, and nobody else reads it.
         let (value, is_last) = unsafe {
-            let slot = slot::<T>(head);
-            Slot::wait(slot);
             if cfg!(seeded = "blocks_counted_first") {
                 let is_last = (*block).unread.fetch_sub(1, Release) == 1;
-                (Slot::read(slot), is_last)
+                (Slot::read(slot(head)), is_last)
             } else {
-                let value = Slot::read(slot);
+                let value = Slot::read(slot(head));
                 // Release pairs with the acquire in `recycle`: whoever writes the slot next is behind this.
                 let order = ordering!(Release unless seeded = "blocks_counted_relaxed");
                 (value, (*block).unread.fetch_sub(1, order) == 1)
             }
         };
         if cfg!(seeded = "blocks_last_slot_is_last") {
-            if index(head) == LAST {
-                self.recycle(block);
+            match index(head) {
+                LAST => self.recycle(block, value),
+                _ => value,
             }
         } else if is_last {
-            self.recycle(block);
+            self.recycle(block, value)
+        } else {
+            value
         }
-        value
     }
 
-    /// Makes a block ready for its next life. It is the caller's: all of its slots were counted as read.
+    /// Makes a block ready for its next life. It is the caller's: all of its slots were counted as read. Passes
+    /// `value` through, so that the caller need not save it for this rare case.
     #[cold]
     #[inline(never)]
-    fn recycle(&self, block: *mut Block<T>) {
-        // Pairs with the releases in `take`: all that was done to the slots is over.
+    fn recycle(&self, block: *mut Block<T>, value: T) -> T {
+        // Pairs with the releases in `take_published`: all that was done to the slots is over.
         if !cfg!(seeded = "blocks_recycled_unseen") {
             fence(Acquire);
         }
@@ -310,6 +336,7 @@ impl<T> Blocks<T> {
             }
             self.keep(NonNull::new_unchecked(block));
         }
+        value
     }
 
     /// Keeps a clean block for later, or frees it if there is one already.

@@ -20,18 +20,9 @@ pub fn guard() -> Guard {
     Guard
 }
 
-/// Waits for what somebody who holds a guard is about to publish. Nearly always it is there.
-#[inline]
+/// Waits for what somebody who holds a guard is about to publish. Nearly always it is there, so this is for the
+/// cold half of what takes messages out.
 pub fn wait_until(mut is_there: impl FnMut() -> bool) {
-    if !is_there() {
-        spin_until(is_there);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn spin_until(mut is_there: impl FnMut() -> bool) {
-    relax();
     while !is_there() {
         relax();
     }
