@@ -20,15 +20,18 @@ pub(super) const LAST: usize = SLOTS - 1;
 const ALIGN: usize = 64;
 const _: () = assert!(SLOTS < ALIGN && align_of::<Block<()>>() == ALIGN);
 
+/// The block.
 #[repr(C, align(64))]
 pub(super) struct Block<T> {
+    /// First, so that their addresses are sums of two.
+    slots: [Slot<T>; SLOTS],
     /// The block after it. Written by who claims the last slot to write it; read by who claims it to read it.
     pub(super) next: UnsafeCell<*mut Block<T>>,
     /// How many slots were not read yet. Whoever counts the last has the block to himself.
     pub(super) unread: AtomicU32,
-    slots: [Slot<T>; SLOTS],
 }
 
+/// A place for one value.
 pub(super) struct Slot<T> {
     /// Before it is published: of who has claimed it to write it. Then, of who has claimed it to read it.
     value: UnsafeCell<MaybeUninit<T>>,

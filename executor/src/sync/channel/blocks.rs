@@ -30,10 +30,7 @@ use crate::{
     shim::{const_unless_loom, ordering},
 };
 use alloc::alloc::handle_alloc_error;
-use core::{
-    marker::PhantomData,
-    ptr::{self, NonNull},
-};
+use core::ptr::{self, NonNull};
 use hal::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, Ordering::*, fence};
 
 /// No block yet; a push that finds this makes one.
@@ -45,7 +42,6 @@ const NO_HEAD: usize = SLOTS;
 pub struct Blocks<T> {
     new_end: Padded<NewEnd<T>>,
     old_end: Padded<OldEnd>,
-    _owns: PhantomData<T>,
 }
 
 /// Written by pushes.
@@ -80,7 +76,6 @@ impl<T> Blocks<T> {
                 old_end: Padded(OldEnd {
                     head: AtomicUsize::new(NO_HEAD),
                 }),
-                _owns: PhantomData,
             }
         }
     }
@@ -96,12 +91,9 @@ impl<T> Blocks<T> {
     /// Puts a value at the end, or gives it back if there is no memory.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<(), T> {
+        let claim = guard();
         let mut tail = self.new_end.tail.load(Relaxed);
-        loop {
-            if index(tail) == LAST {
-                return self.push_last(value);
-            }
-            let claim = guard();
+        while index(tail) != LAST {
             // Acquire pairs with the release in `push_last`: who sees the block sees that it is clean.
             let order = ordering!(Acquire unless seeded = "blocks_push_claim_relaxed");
             match self.claim_to_write(tail, tail + 1, order) {
@@ -114,6 +106,8 @@ impl<T> Blocks<T> {
                 Err(now) => tail = now,
             }
         }
+        drop(claim);
+        self.push_last(value)
     }
 
     #[inline]
@@ -272,9 +266,10 @@ impl<T> Blocks<T> {
     unsafe fn take(&self, head: usize) -> T {
         // SAFETY: the caller's promise.
         unsafe {
-            match Slot::is_published(slot::<T>(head)) {
-                true => self.take_published(head),
-                false => self.take_late(head),
+            let slot = slot::<T>(head);
+            match Slot::is_published(slot) {
+                true => self.take_published(head, slot),
+                false => self.take_late(head, slot),
             }
         }
     }
@@ -283,26 +278,26 @@ impl<T> Blocks<T> {
     /// As for [`take`](Self::take).
     #[cold]
     #[inline(never)]
-    unsafe fn take_late(&self, head: usize) -> T {
+    unsafe fn take_late(&self, head: usize, slot: *mut Slot<T>) -> T {
         // SAFETY: the caller's promise.
         unsafe {
-            wait_until(|| Slot::is_published(slot::<T>(head)));
-            self.take_published(head)
+            wait_until(|| Slot::is_published(slot));
+            self.take_published(head, slot)
         }
     }
 
     /// # Safety
     /// As for [`take`](Self::take), and the slot is published.
     #[inline]
-    unsafe fn take_published(&self, head: usize) -> T {
+    unsafe fn take_published(&self, head: usize, slot: *mut Slot<T>) -> T {
         let block = block::<T>(head);
         // SAFETY: the claim keeps the block until the slot is counted as read, and nobody else reads it.
         let (value, is_last) = unsafe {
             if cfg!(seeded = "blocks_counted_first") {
                 let is_last = (*block).unread.fetch_sub(1, Release) == 1;
-                (Slot::read(slot(head)), is_last)
+                (Slot::read(slot), is_last)
             } else {
-                let value = Slot::read(slot(head));
+                let value = Slot::read(slot);
                 // Release pairs with the acquire in `recycle`: whoever writes the slot next is behind this.
                 let order = ordering!(Release unless seeded = "blocks_counted_relaxed");
                 (value, (*block).unread.fetch_sub(1, order) == 1)
@@ -373,7 +368,8 @@ impl<T> Blocks<T> {
 
 impl<T> Drop for Blocks<T> {
     fn drop(&mut self) {
-        // Nobody is in the middle of anything, so the two ends meet where the values end.
+        // Nobody is in the middle of anything, so the two ends meet where the values end. If dropping one
+        // panics, the others are leaked.
         let tail = self.new_end.tail.load(Relaxed);
         if let Some(block) = NonNull::new(block::<T>(tail)) {
             while self.old_end.head.load(Relaxed) != tail {
