@@ -1,6 +1,6 @@
 //! Channels.
 
-#![allow(dead_code, reason = "the channels are to come")]
+#![allow(dead_code, unused_imports, reason = "the channels are to come")]
 
 #[cfg(feature = "alloc")]
 mod block;
