@@ -15,6 +15,8 @@ mod broadcast;
 mod condvar;
 #[path = "loom/blocks.rs"]
 mod blocks;
+#[path = "loom/channel.rs"]
+mod channel;
 #[path = "loom/context.rs"]
 mod context;
 #[path = "loom/count.rs"]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Mutex`] | a value that one has at a time |
 //! | [`RwLock`] | a value that many read, or one writes |
+//! | [`channel`] | messages, from many to many |
 //! | [`Notify`] | "look again", for one or for all |
 //! | [`Event`] | has it happened? |
 //! | [`Semaphore`] | a number of permits |

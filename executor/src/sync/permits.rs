@@ -19,16 +19,17 @@ use super::{
 use crate::shim::{const_unless_loom, ordering};
 use core::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 use hal::sync::atomic::{AtomicUsize, Ordering::*};
 
-/// Somebody waits. Changed under the list's lock.
-const WAITERS: usize = 1;
-/// No more are taken. Set under the list's lock, and never cleared.
-const CLOSED: usize = 2;
-/// One permit.
-const ONE: usize = 4;
+/// Somebody waits, or it is closed. Changed under the list's lock. The sign, so that one comparison tells that there are
+/// too few or that there is something to see to, and giving back learns it from the sum.
+const WAITERS: usize = 1 << (usize::BITS - 1);
+/// No more are taken. Set under the list's lock, together with `WAITERS`; neither is cleared after that.
+const CLOSED: usize = WAITERS >> 1;
+/// The rest of the word: how many there are.
+const COUNT: usize = CLOSED - 1;
 
 /// How many there can be. Twice as many fit, for those that are given back to a full one.
 pub const MAX: usize = usize::MAX >> 3;
@@ -59,7 +60,7 @@ impl Permits {
         /// This many, at most [`MAX`].
         pub const fn new(count: usize) -> Self {
             Self {
-                word: AtomicUsize::new(count * ONE),
+                word: AtomicUsize::new(count),
                 waiters: WaitList::new(),
             }
         }
@@ -67,7 +68,7 @@ impl Permits {
 
     /// How many nobody has.
     pub fn available(&self) -> usize {
-        self.word.load(Acquire) / ONE
+        self.word.load(Acquire) & COUNT
     }
 
     /// Whether it was closed.
@@ -80,24 +81,42 @@ impl Permits {
     pub fn try_take_only(&self) -> bool {
         // Acquire pairs with the release in `give`: what was done under the permit is seen.
         let order = ordering!(Acquire unless seeded = "mutex_lock_relaxed");
-        self.word.compare_exchange(ONE, 0, order, Relaxed).is_ok()
+        self.word.compare_exchange(1, 0, order, Relaxed).is_ok()
     }
 
     /// Takes some, if there are enough and nobody waits.
     #[inline]
     pub fn try_take(&self, count: usize) -> Result<(), Refusal> {
-        let mut word = self.word.load(Relaxed);
+        match self.try_take_now(count) {
+            true => Ok(()),
+            false => self.try_take_again(count),
+        }
+    }
+
+    /// The same, but it may also fail because somebody else changes the word at this moment.
+    #[inline]
+    pub fn try_take_now(&self, count: usize) -> bool {
+        let word = self.word.load(Relaxed);
+        if (word as isize) < count as isize {
+            return false;
+        }
+        // Acquire pairs with the release in `give`: what was done under these permits is seen.
+        let order = ordering!(Acquire unless seeded = "permits_take_relaxed");
+        self.word
+            .compare_exchange_weak(word, word - count, order, Relaxed)
+            .is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_take_again(&self, count: usize) -> Result<(), Refusal> {
         loop {
-            // Without either bit, the word itself is the count.
-            if word & (WAITERS | CLOSED) != 0 || word < count * ONE {
+            let word = self.word.load(Relaxed);
+            if word & WAITERS != 0 || word < count {
                 return refuse(word, count);
             }
-            // Acquire pairs with the release in `give`: what was done under these permits is seen.
-            let order = ordering!(Acquire unless seeded = "permits_take_relaxed");
-            let next = word - count * ONE;
-            match self.word.compare_exchange_weak(word, next, order, Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(now) => word = now,
+            if self.try_take_now(count) {
+                return Ok(());
             }
         }
     }
@@ -109,22 +128,50 @@ impl Permits {
         let order = ordering!(Release unless seeded = "permits_give_relaxed");
         let before = if cfg!(seeded = "permits_give_looks_first") {
             let before = self.word.load(Relaxed);
-            self.word.fetch_add(count * ONE, order);
+            self.word.fetch_add(count, order);
             before
         } else {
-            self.word.fetch_add(count * ONE, order)
+            self.word.fetch_add(count, order)
         };
-        if before & WAITERS != 0 {
+        // Of the sum, as that costs the least.
+        if ((before + count) as isize) < 0 {
             self.hand_out();
         }
+    }
+
+    /// Gives one back; whether it was closed before that, or just now. If so, what was done before closing it is seen.
+    #[inline]
+    pub fn give_one(&self) -> bool {
+        // Release as in `give`; and pairs with the acquire in `close`.
+        let order = ordering!(Release unless seeded = "channel_given_relaxed");
+        let sum = self.word.fetch_add(1, order) + 1;
+        // Nothing else of the sum is used: so it need not be fetched.
+        (sum as isize) < 0 && self.given()
+    }
+
+    /// As [`give_one`](Self::give_one), but gives none.
+    #[cold]
+    pub fn give_none(&self) -> bool {
+        self.word.fetch_add(0, Release);
+        self.given()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn given(&self) -> bool {
+        // The word is no older than the sum. It is closed under the list's lock, which is taken below: so who sees this
+        // is ordered behind all that was done before closing.
+        let is_closed = self.word.load(Relaxed) & CLOSED != 0;
+        self.hand_out();
+        is_closed
     }
 
     /// Takes up to so many for good: how many those were. What is on its way to others is not there.
     pub fn remove(&self, count: usize) -> usize {
         let mut removed = 0;
         let less = |word: usize| {
-            removed = count.min(word / ONE);
-            (word & WAITERS == 0).then(|| word - removed * ONE)
+            removed = count.min(word & COUNT);
+            (word & (WAITERS | CLOSED) != WAITERS).then(|| word - removed)
         };
         match self.word.fetch_update(Acquire, Relaxed, less) {
             Ok(_) => removed,
@@ -132,11 +179,12 @@ impl Permits {
         }
     }
 
-    /// Lets nobody take any more, also those who wait.
+    /// Lets nobody take any more, also those who wait. What was done before others gave theirs back is
+    /// seen after this, or they see in `give_one` what was done before this.
     pub fn close(&self) {
         let waiters = self.waiters.lock();
-        self.word.fetch_or(CLOSED, Release);
-        self.word.fetch_and(!WAITERS, Relaxed);
+        // Acquire pairs with the release in `give_one`, release with the acquire in `is_closed`.
+        self.word.fetch_or(CLOSED | WAITERS, AcqRel);
         self.waiters.answer_all(waiters, REFUSED);
     }
 
@@ -164,7 +212,7 @@ impl Permits {
                         // Nobody begins to wait meanwhile. Whoever added permits and saw the bit finds
                         // nobody, and the permits stay in the word.
                         if !cfg!(seeded = "permits_bit_after_unlock") {
-                            self.word.fetch_and(!WAITERS, Relaxed);
+                            self.nobody_waits();
                         }
                         break true;
                     }
@@ -173,7 +221,7 @@ impl Permits {
             let is_empty = waiters.is_empty();
             drop(waiters);
             if cfg!(seeded = "permits_bit_after_unlock") && is_empty {
-                self.word.fetch_and(!WAITERS, Relaxed);
+                self.nobody_waits();
             }
             woken.wake();
             if is_all {
@@ -182,12 +230,18 @@ impl Permits {
         }
     }
 
+    /// Clears the bit, with the list locked.
+    fn nobody_waits(&self) {
+        let without = |word: usize| (word & CLOSED == 0).then_some(word & !WAITERS);
+        let _ = self.word.fetch_update(Relaxed, Relaxed, without);
+    }
+
     /// Takes what is in the word, but no more than that, for somebody who waits.
     fn take_up_to(&self, most: usize) -> usize {
         let mut taken = 0;
         let less = |word: usize| {
-            taken = most.min(word / ONE);
-            (taken != 0).then(|| word - taken * ONE)
+            taken = most.min(word & COUNT);
+            (taken != 0).then(|| word - taken)
         };
         // Acquire pairs with the release in `give`; the answer passes it on to who gets them.
         let order = ordering!(Acquire unless seeded = "permits_hand_out_relaxed");
@@ -202,17 +256,96 @@ impl Permits {
             if word & CLOSED != 0 {
                 return None;
             }
-            let available = if word & WAITERS == 0 { word / ONE } else { 0 };
+            let available = if word & WAITERS == 0 { word } else { 0 };
             lacks = count.saturating_sub(available);
             match lacks {
-                0 => Some(word - (count.min(available)) * ONE),
-                _ => Some((word - available * ONE) | WAITERS),
+                0 => Some(word - count.min(available)),
+                _ => Some((word - available) | WAITERS),
             }
         };
         // Acquire as in `take_up_to`.
         match self.word.fetch_update(Acquire, Relaxed, step) {
             Ok(_) => Ok(lacks),
             Err(_) => Err(Refusal::Closed),
+        }
+    }
+}
+
+/// Waiting, for futures that keep the [`Waiter`] themselves. `what` is what tasks are shown to wait for.
+impl Permits {
+    /// Takes permits, or goes behind all others who wait.
+    ///
+    /// # Safety
+    /// 1. The waiter does not wait.
+    /// 2. Until it does not wait any more, by [`poll_waiting`](Self::poll_waiting) or [`leave`](Self::leave), neither it
+    ///    nor these permits are dropped.
+    pub unsafe fn wait(
+        &self,
+        waiter: Pin<&mut Waiter>,
+        count: usize,
+        waker: &Waker,
+        what: &'static &'static str,
+    ) -> Poll<Result<(), Closed>> {
+        // Foreign code, so without the lock.
+        let waker = clone_waker(waker, what);
+        let mut waiters = self.waiters.lock();
+        let lacks = self.take_or_wait(count);
+        if let Ok(lacks @ 1..) = lacks {
+            // SAFETY: the caller's promise.
+            unsafe { waiter.join(&mut waiters, lacks, Some(waker)) };
+            return Poll::Pending;
+        }
+        drop(waiters);
+        drop(waker);
+        Poll::Ready(lacks.map(drop).map_err(|_| Closed))
+    }
+
+    /// Looks whether somebody who waits got what he asked for.
+    ///
+    /// # Safety
+    /// The waiter waits here, for `count`.
+    pub unsafe fn poll_waiting(
+        &self,
+        waiter: Pin<&mut Waiter>,
+        count: usize,
+        waker: &Waker,
+        what: &'static &'static str,
+    ) -> Poll<Result<(), Closed>> {
+        // SAFETY: it waits in this list, the caller says.
+        let answered =
+            unsafe { waiter.poll(&self.waiters, waker, |waker| clone_waker(waker, what)) };
+        match answered {
+            None => Poll::Pending,
+            Some(answered) if answered.answer == Some(GRANTED) => Poll::Ready(Ok(())),
+            Some(answered) => {
+                self.give_back(count - answered.request);
+                Poll::Ready(Err(Closed))
+            }
+        }
+    }
+
+    /// Waits no more; what it got goes to the next.
+    ///
+    /// # Safety
+    /// The waiter waits here, for `count`.
+    pub unsafe fn leave(&self, waiter: Pin<&mut Waiter>, count: usize) {
+        // SAFETY: it waits in this list, the caller says.
+        let left = unsafe { waiter.leave(&self.waiters, |_| {}) };
+        if cfg!(seeded = "permits_leave_takes_along")
+            || cfg!(broken = "permit_lost_with_its_waiter")
+        {
+            return;
+        }
+        self.give_back(count - left.request);
+        if cfg!(broken = "permit_passed_on_twice") {
+            self.give_back(count - left.request);
+        }
+    }
+
+    /// Gives back what somebody got who gave up waiting.
+    fn give_back(&self, count: usize) {
+        if count != 0 {
+            self.give(count);
         }
     }
 }
@@ -261,6 +394,8 @@ pub struct Take<H: Home> {
 #[derive(Debug)]
 pub struct Closed;
 
+const WAITS: &str = "it is there while it waits";
+
 impl<H: Home> Take<H> {
     /// Takes `count` of them.
     #[inline]
@@ -302,75 +437,43 @@ impl<H: Home> Take<H> {
     #[inline(never)]
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
         let home = self.home.as_ref().expect("polled after it was ready");
-        let permits = home.permits();
         home.on_wait();
-        // Foreign code, so without the lock.
-        let waker = clone_waker(cx.waker(), H::WHAT);
-        let mut waiters = permits.waiters.lock();
-        let lacks = permits.take_or_wait(self.count);
-        if let Ok(lacks @ 1..) = lacks {
-            // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
-            // 2. `home` keeps the list as long as this lives, and `drop` makes it leave.
-            unsafe {
-                Pin::new_unchecked(&mut self.waiter).join(&mut waiters, lacks, Some(waker));
-            }
-            return Poll::Pending;
-        }
-        drop(waiters);
-        drop(waker);
-        let home = self.take_home();
-        Poll::Ready(lacks.map(|_| home).map_err(|_| Closed))
+        // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
+        // 2. `home` keeps the permits as long as this lives, and `drop` makes it leave.
+        let taken = unsafe {
+            let waiter = Pin::new_unchecked(&mut self.waiter);
+            home.permits().wait(waiter, self.count, cx.waker(), H::WHAT)
+        };
+        self.finish(taken)
     }
 
     /// Looks whether it got them.
     #[cold]
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
-        let home = self.home.as_ref().expect("it is there while it waits");
-        let permits = home.permits();
+        let permits = self.home.as_ref().expect(WAITS).permits();
         // SAFETY: pinned, as only `poll` calls this; and it waits there, as that has asked.
-        let answered = unsafe {
-            Pin::new_unchecked(&mut self.waiter).poll(&permits.waiters, cx.waker(), |waker| {
-                clone_waker(waker, H::WHAT)
-            })
+        let taken = unsafe {
+            let waiter = Pin::new_unchecked(&mut self.waiter);
+            permits.poll_waiting(waiter, self.count, cx.waker(), H::WHAT)
         };
-        match answered {
-            None => Poll::Pending,
-            Some(answered) if answered.answer == Some(GRANTED) => Poll::Ready(Ok(self.take_home())),
-            Some(answered) => {
-                permits.give_back(self.count - answered.request);
-                self.home = None;
-                Poll::Ready(Err(Closed))
-            }
-        }
+        self.finish(taken)
+    }
+
+    fn finish(&mut self, taken: Poll<Result<(), Closed>>) -> Poll<Result<H, Closed>> {
+        taken.map(|taken| {
+            let home = self.take_home();
+            taken.map(|()| home)
+        })
     }
 
     /// It is dropped while it waits.
     #[cold]
     #[inline(never)]
     fn leave(&mut self) {
-        let home = self.home.as_ref().expect("it is there while it waits");
-        let permits = home.permits();
-        // SAFETY: it waits, so it is pinned, and it does so in this list.
-        let left = unsafe { Pin::new_unchecked(&mut self.waiter).leave(&permits.waiters, |_| {}) };
-        if cfg!(seeded = "permits_leave_takes_along")
-            || cfg!(broken = "permit_lost_with_its_waiter")
-        {
-            return;
-        }
-        permits.give_back(self.count - left.request);
-        if cfg!(broken = "permit_passed_on_twice") {
-            permits.give_back(self.count - left.request);
-        }
-    }
-}
-
-impl Permits {
-    /// Gives back what somebody got who gave up waiting.
-    fn give_back(&self, count: usize) {
-        if count != 0 {
-            self.give(count);
-        }
+        let permits = self.home.as_ref().expect(WAITS).permits();
+        // SAFETY: it waits, so it is pinned, and it does so there.
+        unsafe { permits.leave(Pin::new_unchecked(&mut self.waiter), self.count) };
     }
 }
 

@@ -8,7 +8,7 @@
 /// Held from a claim for which others may spin to its publication. Nothing that may wait, and no code of
 /// others, runs under it.
 #[cfg(not(loom))]
-pub use hal::preempt::guard;
+pub use hal::preempt::{Guard, guard};
 
 /// Nobody is switched away for good in the models.
 #[cfg(loom)]
@@ -29,7 +29,7 @@ pub fn wait_until(mut is_there: impl FnMut() -> bool) {
 }
 
 /// One turn of a spin loop.
-fn relax() {
+pub fn relax() {
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]
