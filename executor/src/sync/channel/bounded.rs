@@ -68,6 +68,7 @@ impl<T, S: Slots<T>> Bounded<T, S> {
     }
 
     /// How many fit.
+    #[cfg(feature = "alloc")]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -88,6 +89,7 @@ impl<T, S: Slots<T>> Bounded<T, S> {
     }
 
     /// Whether it was closed and all is received.
+    #[cfg(feature = "alloc")]
     pub fn is_over(&self) -> bool {
         self.items.is_closed()
     }
