@@ -9,14 +9,14 @@
 
 #[path = "loom/barrier.rs"]
 mod barrier;
-#[path = "loom/broadcast.rs"]
-mod broadcast;
-#[path = "loom/condvar.rs"]
-mod condvar;
 #[path = "loom/blocks.rs"]
 mod blocks;
+#[path = "loom/broadcast.rs"]
+mod broadcast;
 #[path = "loom/channel.rs"]
 mod channel;
+#[path = "loom/condvar.rs"]
+mod condvar;
 #[path = "loom/context.rs"]
 mod context;
 #[path = "loom/count.rs"]

@@ -64,14 +64,11 @@
 mod barrier;
 #[cfg(feature = "alloc")]
 pub mod broadcast;
+pub mod channel;
 #[cfg(loom)]
 pub mod condvar;
 #[cfg(all(feature = "alloc", not(loom)))]
 pub(crate) mod condvar;
-#[cfg(not(loom))]
-mod channel;
-#[cfg(loom)]
-pub mod channel;
 mod event;
 mod guard;
 mod mutex;
