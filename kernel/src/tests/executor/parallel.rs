@@ -64,13 +64,13 @@ fn numbers_are_summed_on_all_cores_while_other_tasks_go_on() {
         let numbers: Vec<u32> = (0..scaled(100_000) as u32).collect();
         let expected = numbers
             .iter()
-            .fold(0, |sum: u32, n| sum.wrapping_add(n * n));
+            .fold(0, |sum: u32, n| sum.wrapping_add(n.wrapping_mul(*n)));
         let helped = AtomicU64::new(0);
         // Each core gets some of it in the end.
         while helped.load(Relaxed).count_ones() < stats::stats().cores.len() as u32 {
             let fold = |sum: u32, n: &u32| {
                 helped.fetch_or(1 << this_core(), Relaxed);
-                sum.wrapping_add(n * n)
+                sum.wrapping_add(n.wrapping_mul(*n))
             };
             let sum = par_reduce(&numbers, || 0, fold, u32::wrapping_add);
             assert_eq!(sum, expected);
