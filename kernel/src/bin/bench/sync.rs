@@ -4,8 +4,12 @@ use crate::{cycles_of_future, report_each};
 use alloc::sync::Arc;
 use core::hint::black_box;
 use executor::{
-    Runtime,
-    sync::{Mutex, Notify, RwLock, Semaphore},
+    Runtime, select,
+    sync::{
+        Mutex, Notify, RwLock, Semaphore,
+        channel::{Receiver, Sender, bounded, unbounded},
+        oneshot,
+    },
     task::spawn,
 };
 
@@ -17,6 +21,7 @@ pub fn run() {
     runtime.block_on(async {
         // As a task like any other; what `block_on` runs itself is pinned.
         assert!(spawn(locks()).await.is_ok());
+        assert!(spawn(channels()).await.is_ok());
     });
 }
 
@@ -59,6 +64,67 @@ async fn locks() {
         for _ in 0..TURNS {
             notify.notify_one();
             notify.notified().await;
+        }
+    })
+    .await;
+}
+
+async fn channels() {
+    send_and_receive("channel_send_recv", black_box(bounded(128))).await;
+    send_and_receive("unbounded_send_recv", black_box(unbounded())).await;
+    pass("channel_task_to_task", black_box(bounded(128))).await;
+    pass("unbounded_task_to_task", black_box(unbounded())).await;
+    choose().await;
+    measure("oneshot_send_recv", async || {
+        for number in 0..TURNS {
+            let (sender, receiver) = oneshot::channel();
+            assert!(sender.send(number).is_ok());
+            assert!(receiver.await.is_ok());
+        }
+    })
+    .await;
+}
+
+async fn send_and_receive(name: &str, (sender, receiver): (Sender<u64>, Receiver<u64>)) {
+    // What is made once is made before anything is counted.
+    assert!(sender.send(0).await.is_ok());
+    assert!(receiver.recv().await.is_ok());
+    measure(name, async || {
+        for number in 0..TURNS {
+            assert!(sender.send(number).await.is_ok());
+            assert!(receiver.recv().await.is_ok());
+        }
+    })
+    .await;
+}
+
+/// One task sends, another one receives; with what it takes to start and end them.
+async fn pass(name: &str, (sender, receiver): (Sender<u64>, Receiver<u64>)) {
+    measure(name, async || {
+        let from = spawn(async move {
+            for number in 0..TURNS {
+                assert!(sender.send(number).await.is_ok());
+            }
+        });
+        let to = spawn(async move { while receiver.recv().await.is_ok() {} });
+        assert!(from.await.is_ok() && to.await.is_ok());
+    })
+    .await;
+}
+
+/// Of two receivers that both have something.
+async fn choose() {
+    let ((to_left, left), (to_right, right)) = black_box((bounded(1024), bounded(1024)));
+    for number in 0..TURNS {
+        assert!(to_left.send(number).await.is_ok() && to_right.send(number).await.is_ok());
+    }
+    measure("select_of_two_ready", async || {
+        for _ in 0..TURNS {
+            let received = select! {
+                received = left.recv() => received,
+                received = right.recv() => received,
+            };
+            assert!(received.is_ok());
         }
     })
     .await;
