@@ -8,8 +8,10 @@
 //! | | |
 //! |---|---|
 //! | `locks` | mutex, reader-writer lock, semaphore |
+//! | `channels` | channels of all kinds, and `select!` |
 //! | `signals` | notify, event, barrier, once |
 
+mod channels;
 mod locks;
 mod signals;
 
