@@ -10,6 +10,7 @@ use super::{
 };
 use crate::sync::{Event, wait_list::Waiter};
 use core::{
+    hint,
     pin::Pin,
     task::{Poll, Waker},
 };
@@ -17,6 +18,8 @@ use hal::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// A channel, as both ends see it.
 pub struct Shared<T> {
+    /// What `flavour` is, said again: for the quickest way to one, a comparison.
+    is_bounded: bool,
     flavour: Flavour<T>,
     senders: Count,
     receivers: Count,
@@ -59,10 +62,21 @@ impl<T> Shared<T> {
 
     fn new(flavour: Flavour<T>) -> Self {
         Self {
+            is_bounded: matches!(flavour, Bounded(_)),
             flavour,
             senders: Count::new(),
             receivers: Count::new(),
             closed: Event::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn as_bounded(&self) -> Option<&Bounded<T, Boxed<T>>> {
+        match &self.flavour {
+            _ if !self.is_bounded => None,
+            Bounded(channel) => Some(channel),
+            // SAFETY: `new` has asked, and neither changes.
+            _ => unsafe { hint::unreachable_unchecked() },
         }
     }
 
@@ -142,19 +156,19 @@ impl<T> Channel<T> for Shared<T> {
     // Who is to meet somebody does nothing quickly.
     #[inline(always)]
     fn send_now(&self, value: T) -> Result<(), T> {
-        match &self.flavour {
-            Bounded(channel) => channel.send_now(value),
-            Unbounded(channel) => channel.send_now(value),
-            Rendezvous(_) => Err(value),
+        match (self.as_bounded(), &self.flavour) {
+            (Some(channel), _) => channel.send_now(value),
+            (None, Unbounded(channel)) => channel.send_now(value),
+            (None, _) => Err(value),
         }
     }
 
     #[inline(always)]
     fn recv_now(&self) -> Option<T> {
-        match &self.flavour {
-            Bounded(channel) => channel.recv_now(),
-            Unbounded(channel) => channel.recv_now(),
-            Rendezvous(_) => None,
+        match (self.as_bounded(), &self.flavour) {
+            (Some(channel), _) => channel.recv_now(),
+            (None, Unbounded(channel)) => channel.recv_now(),
+            (None, _) => None,
         }
     }
 

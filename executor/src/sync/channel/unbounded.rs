@@ -69,8 +69,9 @@ impl<T> Unbounded<T> {
     /// Counts one down that is received, or was not sent.
     #[inline(always)]
     fn uncount(&self) {
-        // Nothing but the sign is used: so the sum need not be fetched.
-        let left = self.count.fetch_sub(1, Relaxed) - 1;
+        // Nothing but the sign is used: so the sum need not be fetched. Compilers see that if -1 is added.
+        const LESS: usize = usize::MAX;
+        let left = self.count.fetch_add(LESS, Relaxed).wrapping_add(LESS);
         if (left as isize) < 0 {
             self.uncounted();
         }
