@@ -11,6 +11,7 @@ use executor::sync::channel::{
 };
 use loom::{sync::Arc, thread};
 use std::{
+    mem::ManuallyDrop,
     // Not loom's: it counts, and must not order anything.
     sync::Arc as Message,
     task::Poll,
@@ -18,7 +19,8 @@ use std::{
 
 /// A channel, and steps for its models to begin with.
 struct Shared<const N: usize> {
-    channel: StaticChannel<usize, N>,
+    /// Not dropped: where a model fails, it may be in any state.
+    channel: ManuallyDrop<StaticChannel<usize, N>>,
     steps: Steps,
 }
 
@@ -29,7 +31,7 @@ impl<const N: usize> Shared<N> {
             channel.try_send(number).unwrap();
         }
         Arc::new(Self {
-            channel,
+            channel: ManuallyDrop::new(channel),
             steps: Steps::new(),
         })
     }
