@@ -81,14 +81,14 @@ impl<F> Call<'_, F> {
     #[cold]
     fn keep<R>(&self, panic: Payload) -> Option<R> {
         self.is_stopped.store(true, Relaxed);
-        let mut first = self.panic.lock();
-        let unwanted = match *first {
-            None => first.replace(panic),
-            Some(_) => Some(panic),
+        // Dropped after the lock: it may be anything.
+        let _unwanted = {
+            let mut first = self.panic.lock();
+            match *first {
+                None => first.replace(panic),
+                Some(_) => Some(panic),
+            }
         };
-        // It may be anything, so not under the lock.
-        drop(first);
-        drop(unwanted);
         None
     }
 

@@ -29,7 +29,7 @@ impl Others {
             spawn(async move {
                 while !is_over.load(Relaxed) {
                     steps.fetch_add(1, Relaxed);
-                    if number % 2 == 0 {
+                    if number.is_multiple_of(2) {
                         yield_now().await;
                     }
                     sleep(Duration::from_micros(100)).await;
