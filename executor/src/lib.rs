@@ -39,7 +39,7 @@
 //! | [`queue`] | where runnable tasks wait |
 //! | [`stats`], [`trace`] | seeing it |
 //! | [`sync`] | what tasks wait on |
-//! | [`select`], [`join`] | several futures at once |
+//! | [`mod@select`], [`mod@join`] | several futures at once |
 //! | [`stream`] | one value after the other |
 //! | [`simple`] | futures without any of that |
 //!
