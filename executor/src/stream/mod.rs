@@ -1,6 +1,6 @@
 //! Streams: one value after the other, each waited for.
 //!
-//! A stream is what implements [`futures_core::Stream`](Stream): what receives, and [`Interval`](crate::time::Interval). The adaptors of
+//! A stream is what implements [`futures_core::Stream`]: what receives, and [`Interval`](crate::time::Interval). The adaptors of
 //! futures-util and tokio-stream work on them; what is here is what there must be without these.
 //!
 //! | | |
