@@ -6,17 +6,18 @@
 
 pub(crate) use crate::sync::proceed;
 
-/// No future of ours gives way until this is dropped. A tick that comes meanwhile is heard after that.
+/// No future of ours gives way until this is dropped. A tick that comes meanwhile is heard after that; unless
+/// this is held `firmly`, one of many is heard at once, as a future that is ready again and again might never end.
 #[cfg(feature = "alloc")]
 #[inline]
-pub(crate) fn hold() -> hal::preempt::SoftHold {
-    hal::preempt::hold_soft()
+pub(crate) fn hold(firmly: bool) -> hal::preempt::SoftHold {
+    hal::preempt::hold_soft(firmly)
 }
 
 /// Where no tasks are, nobody gives way.
 #[cfg(not(feature = "alloc"))]
 #[inline]
-pub(crate) fn hold() -> impl Drop {
+pub(crate) fn hold(_: bool) -> impl Drop {
     struct Nothing;
     impl Drop for Nothing {
         #[inline]

@@ -30,7 +30,10 @@ pub(crate) use const_unless_loom;
 /// from being woken; on the host it has printed itself.
 pub fn wake(waker: core::task::Waker) {
     #[cfg(not(loom))]
-    let _ = hal::unwind::catch(|| waker.wake());
+    if let Err(panic) = hal::unwind::catch(|| waker.wake()) {
+        // It may be anything, and panic as it is dropped.
+        core::mem::forget(panic);
+    }
     #[cfg(loom)]
     waker.wake();
 }

@@ -510,3 +510,15 @@ fn many_callers_at_once_share_the_cores() {
         assert_eq!(*log.lock().unwrap(), 40 * 5 * 124_750);
     });
 }
+
+#[test]
+fn items_outlive_results_that_there_is_no_room_for() {
+    let runtime = executor::Runtime::builder().workers(1).build().unwrap();
+    runtime.block_on(async {
+        let items: Vec<String> = (0..1 << 18).map(|number| number.to_string()).collect();
+        let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            executor::parallel::par_map(items, |_| [0u8; 1 << 46]).len()
+        }));
+        assert!(made.is_err(), "there is no room for them");
+    });
+}

@@ -633,3 +633,40 @@ fn tasks_that_select_on_all_cores_lose_no_permit_and_no_lock() {
         assert_eq!(shared.0.available_permits(), PERMITS);
     });
 }
+
+/// Locks again and again, which is always ready; a tick comes every so often. Ends after very many.
+async fn busy() {
+    let mutex = executor::sync::Mutex::new(());
+    for turn in 0..1_000_000 {
+        drop(mutex.lock().await);
+        if turn % 1000 == 0 {
+            hal::preempt::set_soft(true);
+        }
+    }
+    panic!("a thousand ticks, and it has never given way");
+}
+
+#[test]
+fn a_loop_of_ready_futures_keeps_nobody_from_the_other_arms_for_long() {
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let stop = Notify::new();
+        stop.notify_one();
+        select! {
+            biased;
+            () = busy() => {}
+            () = stop.notified() => {}
+        }
+        let limit = executor::time::timeout(executor::time::Duration::from_nanos(1), busy());
+        assert!(limit.await.is_err());
+        let task = executor::spawn(async {
+            select! {
+                () = busy() => {}
+                () = std::future::pending() => {}
+            }
+        });
+        executor::task::yield_now().await;
+        task.cancel();
+        assert!(task.await.is_err());
+    });
+}

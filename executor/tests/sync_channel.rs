@@ -502,3 +502,15 @@ fn a_message_may_be_waited_for_and_sent_by_one_task() {
         assert_eq!(recv.await, Ok(1));
     });
 }
+
+#[test]
+#[should_panic = "cannot have so many places"]
+fn a_channel_with_more_places_than_can_be_is_refused() {
+    bounded::<u8>((usize::MAX >> 1) + 6);
+}
+
+#[test]
+#[should_panic = "cannot have so many places"]
+fn so_is_one_with_as_many_places_as_there_are_numbers() {
+    bounded::<u8>(usize::MAX);
+}

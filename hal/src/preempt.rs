@@ -109,27 +109,46 @@ pub fn request() {
 
 // What is said of a poll, in its context's block. The context changes it by a load and a store, and an interrupt in
 // between may change it too: then one of the two is lost. `HELD` is the context's alone, so that is
-// `LONG`, and it is a hint: the next tick gives it again.
+// what interrupts say, and it is a hint: the next tick gives it again.
+/// It is to hear that it takes long.
+const TOLD: u8 = 1;
 /// It was found in the same poll for long.
-const LONG: u8 = 1;
-/// It is not to hear of that now.
-const HELD: u8 = 2;
+const LONG: u8 = 2;
+/// It is not to hear of that now,
+const HELD: u8 = 4;
+/// or in no case.
+const FIRMLY: u8 = 8;
+/// It was found so once more while that was held.
+const ONCE: u8 = 16;
+const TIMES: u8 = !(TOLD | LONG | HELD | FIRMLY);
+/// So many times, and it hears of it all the same: else a future that is ready again and again would keep whoever
+/// holds from ever asking the others.
+const PATIENCE: u8 = 8 * ONCE;
 
 /// Says that the current context has been in the same poll for long, or that it has
 /// not. For interrupt handlers.
 pub fn set_soft(soft: bool) {
     let flags = &context::current().soft;
-    let held = flags.load(Relaxed) & HELD;
-    flags.store(held | if soft { LONG } else { 0 }, Relaxed);
+    let before = flags.load(Relaxed);
+    let held = before & (HELD | FIRMLY);
+    let now = match (soft, before & TIMES) {
+        (false, _) => held,
+        (true, _) if held == 0 => LONG | TOLD,
+        (true, times) if times < PATIENCE => held | LONG | (times + ONCE),
+        (true, times) if held == HELD => held | LONG | times | TOLD,
+        (true, times) => held | LONG | times,
+    };
+    flags.store(now, Relaxed);
 }
 
 /// Whether the current context has been in the same poll for long; asked again, it has not.
 #[inline]
 pub fn take_soft() -> bool {
     let flags = &context::current().soft;
-    let is_told = flags.load(Relaxed) == LONG;
+    let before = flags.load(Relaxed);
+    let is_told = before & TOLD != 0;
     if is_told {
-        flags.store(0, Relaxed);
+        flags.store(before & (HELD | FIRMLY), Relaxed);
     }
     is_told
 }
@@ -138,22 +157,29 @@ pub fn take_soft() -> bool {
 /// that it says what it would have said.
 #[must_use = "it holds only while it lives"]
 pub struct SoftHold {
-    /// `HELD` if somebody further out holds it too.
-    before: u8,
+    /// How somebody further out holds it.
+    outer: u8,
     /// It is of this context.
     _context: PhantomData<*const ()>,
 }
 
-/// For whoever asks several futures whether they are ready, and must not take one for pending that only gives way.
+/// For whoever asks several futures whether they are ready, and must not take one for pending that only gives way:
+/// `firmly` in no case, else not at once, but if it was set many times.
 ///
 /// The flag is the context's: a preempted one takes it along, and what runs here meanwhile has its own.
 #[inline]
-pub fn hold_soft() -> SoftHold {
+pub fn hold_soft(firmly: bool) -> SoftHold {
     let flags = &context::current().soft;
     let before = flags.load(Relaxed);
-    flags.store(before | HELD, Relaxed);
+    let outer = before & (HELD | FIRMLY);
+    let (kept, added) = match (firmly, outer) {
+        (true, _) => (!TOLD, HELD | FIRMLY),
+        (false, 0) => (LONG, HELD),
+        (false, _) => (!0, 0),
+    };
+    flags.store(before & kept | added, Relaxed);
     SoftHold {
-        before: before & HELD,
+        outer,
         _context: PhantomData,
     }
 }
@@ -162,6 +188,12 @@ impl Drop for SoftHold {
     #[inline]
     fn drop(&mut self) {
         let flags = &context::current().soft;
-        flags.store(flags.load(Relaxed) & LONG | self.before, Relaxed);
+        let now = flags.load(Relaxed);
+        let next = match (self.outer, now & LONG) {
+            (0, 0) => 0,
+            (0, _) => LONG | TOLD,
+            (outer, _) => now & !FIRMLY | outer,
+        };
+        flags.store(next, Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! One function for all items of something.
 
 use super::{
-    input::{Input, Piece},
+    input::{Input, Piece, Token},
     pieces::{Fold, fold_all},
 };
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ use core::{
 /// If the function does, see [the module](super); and as [`join`](super::join()).
 #[track_caller]
 pub fn par_map<I: Input, R: Send>(input: I, function: impl Fn(I::Item) -> R + Sync) -> Vec<R> {
-    let (piece, keep) = input.whole();
+    let (keep, piece) = input.whole(Token(()));
     let len = piece.len();
     let mut results = Vec::with_capacity(len);
     let map = Map {
@@ -61,7 +61,7 @@ pub fn par_filter<I: Input>(input: I, function: impl Fn(&I::Item) -> bool + Sync
 where
     I::Item: Send,
 {
-    let (piece, _keep) = input.whole();
+    let (_keep, piece) = input.whole(Token(()));
     fold_all(&Filter(function), piece)
 }
 
@@ -94,7 +94,7 @@ pub fn par_reduce<I: Input, R: Send>(
     fold: impl Fn(R, I::Item) -> R + Sync,
     reduce: impl Fn(R, R) -> R + Sync,
 ) -> R {
-    let (piece, _keep) = input.whole();
+    let (_keep, piece) = input.whole(Token(()));
     let fold = Reduce {
         identity,
         fold,
@@ -118,7 +118,7 @@ pub fn par_reduce<I: Input, R: Send>(
 /// As [`par_map`].
 #[track_caller]
 pub fn par_for_each<I: Input>(input: I, function: impl Fn(I::Item) + Sync) {
-    let (piece, _keep) = input.whole();
+    let (_keep, piece) = input.whole(Token(()));
     fold_all(&ForEach(function), piece);
 }
 

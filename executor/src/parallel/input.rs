@@ -33,10 +33,18 @@ pub trait Input {
     /// What the pieces need, as long as there are any.
     #[doc(hidden)]
     type Keep;
-    /// All of it, as one piece.
+    /// What the pieces need, and all of it, as one piece.
     #[doc(hidden)]
-    fn whole(self) -> (Self::Piece, Self::Keep);
+    fn whole(self, _: Token) -> (Self::Keep, Self::Piece);
 }
+
+/// Who cannot name it, in this module, can neither call nor write what takes it: pieces must not outlive what they need.
+///
+/// ```compile_fail,E0061
+/// use executor::parallel::Input;
+/// let (keep, piece) = vec![String::new()].whole();
+/// ```
+pub struct Token(pub(super) ());
 
 /// A stretch of items in order. Nobody outside can name it, so nobody else makes such things: the engine
 /// relies on there being as many items as it says.
@@ -182,14 +190,14 @@ impl<T: Send> Input for Vec<T> {
     type Piece = Owned<T>;
     type Keep = Vec<T>;
 
-    fn whole(mut self) -> (Owned<T>, Vec<T>) {
+    fn whole(mut self, _: Token) -> (Vec<T>, Owned<T>) {
         let len = self.len();
         // SAFETY: the items are the piece's from here on, and the vector has its memory only.
         unsafe { self.set_len(0) };
         // From a pointer to all of the memory, not from a reference to no item.
         let first = NonNull::new(self.as_mut_ptr()).expect("a vector's pointer is not null");
         let items = PhantomData;
-        (Owned { first, len, items }, self)
+        (self, Owned { first, len, items })
     }
 }
 
@@ -198,8 +206,8 @@ impl<T: Send> Input for Box<[T]> {
     type Piece = Owned<T>;
     type Keep = Vec<T>;
 
-    fn whole(self) -> (Owned<T>, Vec<T>) {
-        self.into_vec().whole()
+    fn whole(self, token: Token) -> (Vec<T>, Owned<T>) {
+        self.into_vec().whole(token)
     }
 }
 
@@ -208,8 +216,8 @@ impl<T: Send, const N: usize> Input for [T; N] {
     type Piece = Owned<T>;
     type Keep = Vec<T>;
 
-    fn whole(self) -> (Owned<T>, Vec<T>) {
-        Vec::from(self).whole()
+    fn whole(self, token: Token) -> (Vec<T>, Owned<T>) {
+        Vec::from(self).whole(token)
     }
 }
 
@@ -218,8 +226,8 @@ impl<'a, T: Sync> Input for &'a [T] {
     type Piece = Self;
     type Keep = ();
 
-    fn whole(self) -> (Self, ()) {
-        (self, ())
+    fn whole(self, _: Token) -> ((), Self) {
+        ((), self)
     }
 }
 
@@ -228,8 +236,8 @@ impl<'a, T: Send> Input for &'a mut [T] {
     type Piece = Self;
     type Keep = ();
 
-    fn whole(self) -> (Self, ()) {
-        (self, ())
+    fn whole(self, _: Token) -> ((), Self) {
+        ((), self)
     }
 }
 
@@ -241,8 +249,8 @@ macro_rules! borrowed {
             type Piece = &'a [T];
             type Keep = ();
 
-            fn whole(self) -> (&'a [T], ()) {
-                (self, ())
+            fn whole(self, _: Token) -> ((), &'a [T]) {
+                ((), self)
             }
         }
 
@@ -251,8 +259,8 @@ macro_rules! borrowed {
             type Piece = &'a mut [T];
             type Keep = ();
 
-            fn whole(self) -> (&'a mut [T], ()) {
-                (self, ())
+            fn whole(self, _: Token) -> ((), &'a mut [T]) {
+                ((), self)
             }
         }
     )*};
@@ -291,8 +299,8 @@ macro_rules! ranges {
             type Piece = Self;
             type Keep = ();
 
-            fn whole(self) -> (Self, ()) {
-                (self, ())
+            fn whole(self, _: Token) -> ((), Self) {
+                ((), self)
             }
         }
     )*};

@@ -186,7 +186,7 @@ impl<F> Call<'_, F> {
         F: Fold<P>,
     {
         let mut stretch = 1;
-        while rest.len() > 0 && clock::now() - began < WORTH {
+        while rest.len() > 0 && clock::now().saturating_sub(began) < WORTH {
             if self.is_stopped.load(Relaxed) {
                 return None;
             }

@@ -197,7 +197,7 @@ impl Worker {
         found.map(|(task, _)| task)
     }
 
-    /// Those that yielded and those that are pinned, in turn if there are both.
+    /// Those that yielded and those that are pinned.
     fn pick_back(&self, level: &Level, kind: u32, only: u32) -> Option<NonNull<Header>> {
         self.streak.set(0);
         if kind == PINNED {
@@ -205,12 +205,32 @@ impl Worker {
         }
         let pinned = only >> (RING - PINNED);
         if self.ready.get() & pinned != 0
-            && self.fairness.alternates()
+            && self.is_turn_of_pinned(level)
             && let Some(task) = self.pop_pinned(level, pinned)
         {
             return Some(task);
         }
         self.pop_ring(level, only)
+    }
+
+    /// There are both: in a round, each that is there when it begins has one turn. If there were no rounds but a turn
+    /// for either in turn, a pinned one that takes its whole quantum each time would do so after each turn of another.
+    fn is_turn_of_pinned(&self, level: &Level) -> bool {
+        // SAFETY: the owner, and nothing is called that comes back here.
+        let pinned = unsafe { &*level.pinned.get() }.len();
+        let yielded = level.ring.len();
+        // Some may have had their turn otherwise.
+        let (left, pinned_left) = self.round.get();
+        let (left, pinned_left) = match (left.min(yielded), pinned_left.min(pinned)) {
+            (0, 0) => (yielded, pinned),
+            left => left,
+        };
+        let is_pinned = pinned_left != 0 && (left == 0 || self.fairness.alternates());
+        self.round.set(match is_pinned {
+            true => (left, pinned_left - 1),
+            false => (left.saturating_sub(1), pinned_left),
+        });
+        is_pinned
     }
 
     fn pop_ring(&self, level: &Level, only: u32) -> Option<NonNull<Header>> {

@@ -67,6 +67,8 @@ pub(crate) struct Worker {
     pub(super) ready: Cell<u32>,
     /// Turns of the next slot in a row.
     pub(super) streak: Cell<u32>,
+    /// How many that yielded, and how many pinned ones, have yet to have their turn in this round.
+    pub(super) round: Cell<(usize, usize)>,
     pub(super) fairness: Fairness,
     /// Of each level, what was woken last by what runs here: its data is warm.
     pub(super) next: [Cell<Option<NonNull<Header>>>; LEVELS],
@@ -164,6 +166,7 @@ impl Worker {
         Self {
             ready: Cell::new(0),
             streak: Cell::new(0),
+            round: Cell::new((0, 0)),
             fairness: Fairness::new(),
             next: [const { Cell::new(None) }; LEVELS],
             random: Cell::new(index as u32 * 2 + 1),

@@ -51,7 +51,7 @@ impl<F: Future> Future for RaceAll<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         ready!(proceed(cx));
-        let _held = hold();
+        let _held = hold(false);
         let start = random::below(self.futures.len());
         // SAFETY: nothing is moved out of the slice.
         let futures = unsafe { self.futures.as_mut().get_unchecked_mut() };
@@ -125,7 +125,7 @@ impl<F: Future + Unpin> Future for SelectAll<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(proceed(cx));
-        let _held = hold();
+        let _held = hold(false);
         let futures = &mut self.futures;
         let poll = |(index, future): (usize, &mut F)| match Pin::new(future).poll(cx) {
             Poll::Ready(output) => Some((index, output)),

@@ -197,7 +197,7 @@ impl<const BIASED: bool, const HAS_ELSE: bool, const COUNT: usize, A: Arms, O: O
         if !O::AT_ONCE {
             ready!(proceed(cx));
         }
-        let held = hold();
+        let held = hold(O::AT_ONCE);
         let won = poll_arms::<BIASED, COUNT, A>(arms, enabled, cx);
         drop(held);
         match won {

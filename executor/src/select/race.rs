@@ -53,7 +53,7 @@ impl<T, A: Future<Output = T>, B: Future<Output = T>> Future for Race<A, B> {
                 Pin::new_unchecked(&mut this.second),
             )
         };
-        let _held = hold();
+        let _held = hold(false);
         let start = random::below(2);
         // A loop, so that each is polled at one place in the code.
         for turn in 0..2 {

@@ -69,7 +69,7 @@ impl<F: Future> Future for Timeout<F> {
         };
         // It gives way as a whole: a future that gave way by itself would lose to a time that is over.
         ready!(proceed(cx));
-        let held = hold();
+        let held = hold(false);
         let polled = future.poll(cx);
         drop(held);
         if let Poll::Ready(output) = polled {

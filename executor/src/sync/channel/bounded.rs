@@ -21,7 +21,7 @@
 use super::{
     RecvError, SendError, TryRecvError, TrySendError,
     futures::{Channel, Value},
-    ring::{Claimed, Ring, Slots, Taken},
+    ring::{Claimed, Ring, Slots, Taken, in_handler},
 };
 use crate::{
     shim::const_unless_loom,
@@ -142,7 +142,8 @@ impl<T, S: Slots<T>> Bounded<T, S> {
         if let Err(refused) = self.ring.push(value) {
             return self.put_in_vain(refused);
         }
-        if self.items.give_one() && !cfg!(seeded = "channel_sent_to_nobody") {
+        // An interrupt drops nothing, and waits for nobody: what is left goes with the channel.
+        if self.items.give_one() && !cfg!(seeded = "channel_sent_to_nobody") && !in_handler() {
             self.drop_up_to(1);
         }
         Ok(())

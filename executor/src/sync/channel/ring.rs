@@ -93,7 +93,8 @@ pub struct Boxed<T> {
 impl<T> Boxed<T> {
     /// At least so many.
     pub fn new(least: usize) -> Self {
-        let count = least.next_power_of_two();
+        let count = least.checked_next_power_of_two();
+        let count = count.expect("a channel cannot have so many places");
         Self {
             mask: count - 1,
             slots: (0..count).map(Slot::new).collect(),
@@ -313,7 +314,7 @@ impl<T, S: Slots<T>> Ring<T, S> {
 const LOOKS: u32 = 100;
 
 /// Whether this is an interrupt.
-fn in_handler() -> bool {
+pub fn in_handler() -> bool {
     #[cfg(loom)]
     return false;
     #[cfg(not(loom))]

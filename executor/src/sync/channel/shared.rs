@@ -8,7 +8,7 @@ use super::{
     ring::Boxed,
     unbounded::Unbounded,
 };
-use crate::sync::{Event, wait_list::Waiter};
+use crate::sync::{Event, permits, wait_list::Waiter};
 use core::{
     hint,
     pin::Pin,
@@ -52,7 +52,10 @@ impl<T> Shared<T> {
         Self::new(match capacity {
             0 => Rendezvous(Rendezvous::new()),
             // One more for what is sent by force.
-            _ => Bounded(Bounded::new(capacity, Boxed::new(capacity + 1))),
+            _ if capacity < permits::MAX => {
+                Bounded(Bounded::new(capacity, Boxed::new(capacity + 1)))
+            }
+            _ => panic!("a channel cannot have so many places"),
         })
     }
 

@@ -196,6 +196,38 @@ fn a_task_of_low_priority_waits_for_few_quanta_of_a_hog() {
     });
 }
 
+#[kernel_test(limit = 120)]
+fn tasks_that_yield_do_not_wait_for_a_quantum_of_a_pinned_hog_each_time() {
+    const TASKS: usize = 50;
+    const YIELDS: u64 = 20;
+    if torture::is_on() {
+        return; // there are no quanta
+    }
+    on(Runtime::builder().workers(1), async {
+        let preemptions = || stats::stats().total.preemptions;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = is_over.clone();
+        let hog = spawn_on(0, async move {
+            while !seen.load(Relaxed) {
+                hal::pause();
+            }
+        });
+        let before = preemptions();
+        let yielding = || async {
+            for _ in 0..YIELDS {
+                yield_now().await;
+            }
+        };
+        join((0..TASKS).map(|_| spawn(yielding())).collect::<Vec<_>>()).await;
+        let quanta = preemptions() - before;
+        is_over.store(true, Relaxed);
+        join([hog]).await;
+        // In each round, in which all of them have a turn, the hog has one, and maybe a fair one.
+        let most = 3 * (YIELDS + 2) + TASKS as u64 * YIELDS / 61;
+        assert!(quanta <= most, "{quanta} quanta of the hog, not {most}");
+    });
+}
+
 #[kernel_test(cores = 4, limit = 120)]
 fn a_preempted_poll_can_be_stolen() {
     on_all_cores(async {
