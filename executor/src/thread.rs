@@ -3,7 +3,8 @@
 //! A thread is a task that is polled once: it runs on the stack it is polled
 //! on, keeps it whenever it waits or is preempted, and has ended when the
 //! function returns. So threads and tasks share cores, queues, priorities,
-//! cancellation and introspection, and either may wait for the other.
+//! cancellation and introspection, and either may wait for the other. (On the host there is no tick: a thread
+//! keeps its core until it waits or yields.)
 //!
 //! ```
 //! # use executor::{Runtime, thread};

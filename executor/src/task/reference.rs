@@ -82,7 +82,8 @@ impl core::str::FromStr for TaskId {
 pub enum TaskError {
     /// It was cancelled, or the runtime was shut down.
     Cancelled,
-    /// Its stack was too small. What it had on it, and its future, are left as they are, for ever.
+    /// Its stack was too small. What it had on it, and its future, are left as they are, for ever. On the host, whose stacks
+    /// the operating system watches, the whole process ends instead.
     StackOverflow,
     /// There was no memory for its stack to grow. Left in the same way.
     NoMemory,
