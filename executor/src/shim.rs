@@ -32,7 +32,7 @@ pub fn wake(waker: core::task::Waker) {
     #[cfg(not(loom))]
     if let Err(panic) = hal::unwind::catch(|| waker.wake()) {
         // It may be anything, and panic as it is dropped.
-        core::mem::forget(panic);
+        let _kept = core::mem::ManuallyDrop::new(panic);
     }
     #[cfg(loom)]
     waker.wake();
