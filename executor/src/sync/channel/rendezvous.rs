@@ -5,7 +5,8 @@
 //! the node. All else here is touched under that lock too.
 //!
 //! A future that was given a message and is dropped passes it on to the next who waits to receive. If there is nobody, it
-//! is kept, in the order in which messages were given, for who comes next.
+//! is kept, in the order in which messages were given, for who comes next. So what somebody did not live to take may come after what was
+//! sent later, and after others were told of the end: that is to be mended, by leaving messages with who sends until they are taken.
 
 use super::{
     RecvError, SendError, TryRecvError, TrySendError,
