@@ -87,6 +87,7 @@ fn time_limits_end_the_wait() {
 #[test]
 fn threads_and_tasks_on_all_cores_count_right() {
     const ROUNDS: usize = 300;
+    const OTHERS: usize = 7;
     let counts = Arc::new((Mutex::new(0), RwLock::new(0)));
     let add = |counts: &(Mutex<usize>, RwLock<usize>)| {
         let mut guard = counts.0.lock();
@@ -97,7 +98,9 @@ fn threads_and_tasks_on_all_cores_count_right() {
         *guard = before + 1;
         drop(guard);
         *counts.1.write() += 1;
-        assert!(*counts.1.read() > before);
+        // Each of the others may have counted in the first and not yet in
+        // the second.
+        assert!(*counts.1.read() + OTHERS > before);
     };
     runtime(4).block_on(async {
         let threads = [(); 4].map(|()| {
