@@ -13,6 +13,7 @@ use crate::{arch, cores::MAX_CORES, stack::Bounds, sync};
 pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
+    mem::offset_of,
     ptr::{self, NonNull},
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed},
 };
@@ -32,7 +33,7 @@ pub struct ContextBlock {
     /// How many guards against being switched away it holds. Written by itself.
     pub(crate) guards: AtomicU32,
     /// What it is asked to do when the last guard is dropped; see `preempt`. Bits are set by its
-    /// core's interrupts, and taken by itself.
+    /// core's interrupts, and taken by itself. One word with the count to who looks at 8 bytes.
     pub(crate) need_resched: AtomicU32,
     /// Found in the same poll for long, and whether it is to hear of that; see `preempt`. Written by its
     /// core's interrupts, and by itself.
@@ -53,6 +54,12 @@ pub struct ContextBlock {
     /// Its stack, for naming an overflow and for backtraces.
     stack: UnsafeCell<Bounds>,
 }
+
+// The upper half of one word.
+const _: () = {
+    let guards = offset_of!(ContextBlock, guards);
+    assert!(guards.is_multiple_of(8) && offset_of!(ContextBlock, need_resched) == guards + 4);
+};
 
 // SAFETY: `frame` and `stack` are touched only by the core that runs or switches
 // the context (one at a time), or when that core is stopped; the rest is atomic.

@@ -3,13 +3,19 @@
 //! The count lives in the context's block. Dropping the last guard gives way
 //! if an interrupt has asked for it meanwhile, or does what else waits for that.
 
-use crate::{arch, context, irq, traps};
+use crate::{
+    arch,
+    context::{self, ContextBlock},
+    irq, traps,
+};
 use core::{
     marker::PhantomData,
     sync::atomic::{Ordering::*, compiler_fence},
 };
 
 // What a context may be asked to do when it drops its last guard.
+/// Anything. The sign of the word.
+pub(crate) const ASKED: u32 = 1 << 31;
 /// Give way.
 const GIVE_WAY: u32 = 1;
 /// Fill the reserve from which its stack has grown.
@@ -65,11 +71,36 @@ impl Drop for Guard {
 fn leave() -> bool {
     compiler_fence(SeqCst);
     let context = context::current();
-    let guards = context.guards();
-    guards.store(guards.load(Relaxed) - 1, Relaxed);
-    // The count first, then the look: an interrupt in between sees that it may switch itself.
-    compiler_fence(SeqCst);
-    context.need_resched.load(Relaxed) != 0
+    if cfg!(broken = "guards_in_core") {
+        portable::leave(context)
+    } else {
+        arch::leave(context)
+    }
+}
+
+/// What each architecture has to say of the context that runs, if it does not know better.
+#[cfg_attr(
+    all(target_os = "none", target_arch = "x86_64"),
+    allow(dead_code, reason = "that one does")
+)]
+pub(crate) mod portable {
+    use super::*;
+
+    /// Counts a guard down; whether the context was asked for anything.
+    #[inline]
+    pub fn leave(context: &ContextBlock) -> bool {
+        let guards = context.guards();
+        guards.store(guards.load(Relaxed) - 1, Relaxed);
+        // The count first, then the look: an interrupt in between sees that it may switch itself.
+        compiler_fence(SeqCst);
+        context.need_resched.load(Relaxed) != 0
+    }
+
+    /// Whether it is to hear that its poll takes long.
+    #[inline]
+    pub fn is_told(context: &ContextBlock) -> bool {
+        context.soft.load(Relaxed) & TOLD != 0
+    }
 }
 
 /// Does what it was asked if no guard is left, and this is neither a handler,
@@ -101,17 +132,22 @@ pub fn is_allowed() -> bool {
     context::current().guards().load(Relaxed) == 0
 }
 
+/// Asks a context that this core runs for something when it drops its last guard.
+pub(crate) fn ask(context: &ContextBlock, what: u32) {
+    context.need_resched.fetch_or(ASKED | what, Relaxed);
+}
+
 /// Asks the current context to give way when it drops its last guard. For
 /// interrupt handlers.
 pub fn request() {
-    context::current().need_resched.fetch_or(GIVE_WAY, Relaxed);
+    ask(context::current(), GIVE_WAY);
 }
 
 // What is said of a poll, in its context's block. The context changes it by a load and a store, and an interrupt in
 // between may change it too: then one of the two is lost. `HELD` is the context's alone, so that is
 // what interrupts say, and it is a hint: the next tick gives it again.
 /// It is to hear that it takes long.
-const TOLD: u8 = 1;
+pub(crate) const TOLD: u8 = 1;
 /// It was found in the same poll for long.
 const LONG: u8 = 2;
 /// It is not to hear of that now,
@@ -144,11 +180,11 @@ pub fn set_soft(soft: bool) {
 /// Whether the current context has been in the same poll for long; asked again, it has not.
 #[inline]
 pub fn take_soft() -> bool {
-    let flags = &context::current().soft;
-    let before = flags.load(Relaxed);
-    let is_told = before & TOLD != 0;
+    let context = context::current();
+    let is_told = arch::is_told(context);
     if is_told {
-        flags.store(before & (HELD | FIRMLY), Relaxed);
+        let flags = &context.soft;
+        flags.store(flags.load(Relaxed) & (HELD | FIRMLY), Relaxed);
     }
     is_told
 }

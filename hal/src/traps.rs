@@ -194,7 +194,7 @@ pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
         if interrupted.is_free() {
             arch::stack::refill();
         } else {
-            interrupted.need_resched.fetch_or(preempt::REFILL, Relaxed);
+            preempt::ask(interrupted, preempt::REFILL);
         }
     }
     match upcalls().on_exit(interrupted) {

@@ -252,7 +252,7 @@ pub fn grow(address: usize) -> Result<bool, NoMemory> {
         if context.is_free() || !(room.low - BELOW..room.low).contains(&address) {
             return Ok(false);
         }
-        context.need_resched.fetch_or(preempt::OVERFLOW, Relaxed);
+        preempt::ask(context, preempt::OVERFLOW);
     }
     let page = layout::page_down(address as u64) as usize;
     if !sparse::is_filled(page) {
@@ -277,7 +277,7 @@ fn frame_for(context: &ContextBlock) -> Option<u64> {
     );
     // Filled again when the last guard is dropped. Who masks need not hold one, but lets
     // interrupts in: then this one comes, and its end is the time.
-    context.need_resched.fetch_or(preempt::REFILL, Relaxed);
+    preempt::ask(context, preempt::REFILL);
     if context.masks.load(Relaxed) != 0 {
         arch::kick_self();
     }

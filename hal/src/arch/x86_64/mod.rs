@@ -13,7 +13,7 @@ mod trap;
 pub use apic::{disable_line, enable_line, kick, kick_self, send_stop, timer_arm, timer_disarm};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
-use crate::{context::ContextBlock, cores::MAX_CORES};
+use crate::{context::ContextBlock, cores::MAX_CORES, preempt::TOLD};
 use core::{
     arch::asm,
     cell::UnsafeCell,
@@ -139,6 +139,29 @@ pub unsafe fn set_current(next: NonNull<ContextBlock>) {
         asm!("mov gs:[{}], {}", const offset_of!(Core, current), in(reg) next.as_ptr(),
              options(nostack, preserves_flags));
     }
+}
+
+/// Counts a guard down; whether the context, which is this one, was asked for anything. In one instruction, on the word
+/// that both are in: what was asked is its sign.
+#[inline(always)]
+pub fn leave(context: &ContextBlock) -> bool {
+    // SAFETY: only this context counts its guards, there is one, and whoever asks does it in an interrupt on this core.
+    unsafe {
+        asm!("dec qword ptr [{} + {}]", "js {}", in(reg) context, const offset_of!(ContextBlock, guards),
+             label { return true }, options(nostack));
+    }
+    false
+}
+
+/// Whether the context, which is this one, is to hear that its poll takes long. Compilers would load it first.
+#[inline(always)]
+pub fn is_told(context: &ContextBlock) -> bool {
+    // SAFETY: reads a byte, which only this core writes.
+    unsafe {
+        asm!("test byte ptr [{} + {}], {}", "jnz {}", in(reg) context, const offset_of!(ContextBlock, soft),
+             const TOLD, label { return true }, options(nostack, readonly));
+    }
+    false
 }
 
 /// Whether this core is in a trap handler.
