@@ -259,7 +259,7 @@ fn who_sends_and_who_receives_meet() {
 }
 
 #[test]
-fn what_met_somebody_who_is_gone_is_kept_in_order() {
+fn what_met_somebody_who_is_gone_is_received_in_order() {
     let (sender, receiver) = bounded(0);
     let flag = Flag::new();
     let mut waiting = [(); 4].map(|()| Box::pin(receiver.recv()));
@@ -269,23 +269,109 @@ fn what_met_somebody_who_is_gone_is_kept_in_order() {
     for number in 0..3 {
         sender.try_send(number).unwrap();
     }
-    let [first, second, third, mut last] = waiting;
-    drop(third);
+    assert_eq!(receiver.len(), 3);
+    let [first, second, mut third, mut last] = waiting;
     assert_eq!(
-        poll(last.as_mut(), &flag),
-        Poll::Ready(Ok(2)),
-        "it was passed on"
+        poll(third.as_mut(), &flag),
+        Poll::Ready(Ok(0)),
+        "who is polled first has the oldest"
     );
     drop(second);
+    assert_eq!(
+        poll(last.as_mut(), &flag),
+        Poll::Ready(Ok(1)),
+        "one was promised to it instead"
+    );
+    // The sender waits, for the only receiver has one already; and another one is sent before what he waits with.
+    let mut late = pin!(sender.send(3));
+    assert!(poll(late.as_mut(), &flag).is_pending());
+    assert_eq!(receiver.try_recv(), Ok(2), "that was sent before");
+    assert_eq!(poll(late.as_mut(), &flag), Poll::Ready(Ok(())));
+    assert_eq!(
+        receiver.try_recv(),
+        Err(TryRecvError::Empty),
+        "it is promised"
+    );
     drop(first);
-    assert_eq!(receiver.len(), 2);
+    assert_eq!(receiver.len(), 1);
+    assert_eq!(receiver.try_recv(), Ok(3));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
+fn nobody_who_waits_to_meet_hears_of_the_end_before_the_last_message() {
+    let (sender, receiver) = bounded(0);
+    let [flag, end] = [(); 2].map(|()| Flag::new());
+    let mut first = Box::pin(receiver.recv());
+    let mut second = Box::pin(receiver.recv());
+    let mut third = Box::pin(receiver.recv());
+    for recv in [&mut first, &mut second] {
+        assert!(poll(recv.as_mut(), &flag).is_pending());
+    }
+    assert_eq!(sender.try_send(1), Ok(()));
+    assert!(sender.close());
+    assert_eq!(sender.try_send(2), Err(TrySendError::Closed(2)));
+    assert_eq!(
+        receiver.try_recv(),
+        Err(TryRecvError::Empty),
+        "it is promised"
+    );
+    assert!(
+        poll(third.as_mut(), &end).is_pending(),
+        "so one may still come"
+    );
+    drop(first);
+    assert!(!end.is_set());
+    assert_eq!(poll(second.as_mut(), &flag), Poll::Ready(Ok(1)));
+    assert!(end.is_set(), "that was the last");
+    assert_eq!(poll(third.as_mut(), &end), Poll::Ready(Err(RecvError)));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+
+    // Given up by all to whom it was promised, it is for who comes next.
+    let (sender, receiver) = bounded(0);
+    let mut only = Box::pin(receiver.recv());
+    assert!(poll(only.as_mut(), &flag).is_pending());
+    assert_eq!(sender.try_send(1), Ok(()));
+    sender.close();
+    drop(only);
+    assert_eq!(block_on_simple(receiver.recv()), Ok(1));
+    assert_eq!(block_on_simple(receiver.recv()), Err(RecvError));
+
+    // Who waits to send is refused at once, whatever is on its way.
+    let (sender, receiver) = bounded(0);
+    let mut only = Box::pin(receiver.recv());
+    assert!(poll(only.as_mut(), &flag).is_pending());
+    assert_eq!(sender.try_send(1), Ok(()));
     let mut late = pin!(sender.send(9));
     assert!(poll(late.as_mut(), &flag).is_pending());
     sender.close();
     assert_eq!(poll(late.as_mut(), &flag), Poll::Ready(Err(SendError(9))));
-    assert_eq!(block_on_simple(receiver.recv()), Ok(0));
-    assert_eq!(receiver.try_recv(), Ok(1));
-    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(poll(only.as_mut(), &flag), Poll::Ready(Ok(1)));
+}
+
+#[test]
+fn nothing_of_a_rendezvous_is_left_behind() {
+    let message = Arc::new(());
+    let (sender, receiver) = bounded(0);
+    let flag = Flag::new();
+    {
+        let mut waiting = [(); 3].map(|()| Box::pin(receiver.recv()));
+        for recv in &mut waiting {
+            assert!(poll(recv.as_mut(), &flag).is_pending());
+        }
+        for _ in 0..3 {
+            sender.try_send(message.clone()).unwrap();
+        }
+        let [first, second, third] = waiting;
+        drop((second, third));
+        // One is promised to somebody who never comes back.
+        std::mem::forget(first);
+    }
+    assert_eq!(Arc::strong_count(&message), 4);
+    drop(receiver);
+    assert_eq!(Arc::strong_count(&message), 2, "the others are free");
+    drop(sender);
+    assert_eq!(Arc::strong_count(&message), 1);
 }
 
 #[test]

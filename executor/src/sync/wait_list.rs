@@ -25,7 +25,7 @@
 
 mod waiter;
 
-pub use self::waiter::Waiter;
+pub use self::waiter::{Answered, Waiter};
 
 use crate::shim::{Guard, Lock, UnsafeCell, const_unless_loom, ordering, wake};
 use core::{marker::PhantomPinned, pin::pin, ptr::NonNull, task::Waker};

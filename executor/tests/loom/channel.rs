@@ -380,3 +380,62 @@ fn leave_after_meeting() {
         drop(sender);
     });
 }
+
+/// It is closed while a message is promised to one who gives up: the other one has it, and only then is it over.
+#[test]
+fn close_after_meeting() {
+    loom::model(|| {
+        let (sender, receiver) = bounded(0);
+        let ((_, unused), (count, waker)) = (Count::new(), Count::new());
+        let mut first = Kept::new(receiver.recv());
+        let mut second = Kept::new(receiver.recv());
+        assert!(first.poll(&unused).is_pending());
+        assert!(second.poll(&waker).is_pending());
+        let other = thread::spawn(move || {
+            sender.try_send(1).unwrap();
+            sender.close();
+            sender
+        });
+        first.drop();
+        let sender = other.join().unwrap();
+        assert_eq!(count.get(), 1, "a message was lost");
+        assert_eq!(second.poll(&waker), Poll::Ready(Ok(1)));
+        second.drop();
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+        drop(sender);
+    });
+}
+
+/// Two messages are promised to two; whoever comes first has the older one, and who comes without a promise overtakes nobody.
+#[test]
+fn meetings_in_order() {
+    loom::model(|| {
+        let (sender, receiver) = bounded(0);
+        let (_, unused) = Count::new();
+        let mut waits = Kept::new(receiver.recv());
+        assert!(waits.poll(&unused).is_pending());
+        sender.try_send(1).unwrap();
+        let other = thread::spawn(move || {
+            // Waits, if nobody else came to receive.
+            block_on(&mut Kept::new(sender.send(2))).unwrap();
+            sender
+        });
+        let early = receiver.try_recv();
+        assert!(
+            matches!(early, Ok(1) | Err(TryRecvError::Empty)),
+            "{early:?} was sent later"
+        );
+        let Poll::Ready(promised) = waits.poll(&unused) else {
+            panic!("a promise was not kept");
+        };
+        waits.drop();
+        match early {
+            Ok(_) => assert_eq!(promised, Ok(2)),
+            Err(_) => {
+                assert_eq!(promised, Ok(1));
+                assert_eq!(block_on(&mut Kept::new(receiver.recv())), Ok(2));
+            }
+        }
+        drop(other.join().unwrap());
+    });
+}

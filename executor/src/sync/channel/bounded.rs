@@ -282,7 +282,6 @@ impl<T, S: Slots<T>> Channel<T> for Bounded<T, S> {
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        _: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>> {
         // SAFETY: 1. if it waits, it does so here, for one; 2. the caller's promise.
@@ -299,7 +298,7 @@ impl<T, S: Slots<T>> Channel<T> for Bounded<T, S> {
         })
     }
 
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, _: &Value<T>) {
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>) {
         // SAFETY: it waits here, for one.
         unsafe { self.items.leave(waiter, 1) };
     }

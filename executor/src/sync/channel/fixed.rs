@@ -192,15 +192,14 @@ impl<T, const N: usize> Channel<T> for StaticChannel<T, N> {
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        value: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>> {
         // SAFETY: the caller's promise.
-        unsafe { self.inner.wait_to_recv(waiter, value, waker) }
+        unsafe { self.inner.wait_to_recv(waiter, waker) }
     }
 
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, value: &Value<T>) {
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>) {
         // SAFETY: the caller's promise.
-        unsafe { self.inner.leave_receivers(waiter, value) };
+        unsafe { self.inner.leave_receivers(waiter) };
     }
 }

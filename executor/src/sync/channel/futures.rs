@@ -9,6 +9,7 @@ use crate::{
 use alloc::sync::Arc;
 use core::{
     fmt, hint,
+    marker::PhantomData,
     mem::MaybeUninit,
     pin::Pin,
     task::{Context, Poll, Waker},
@@ -65,25 +66,24 @@ pub trait Channel<T> {
     /// It waits here, to send.
     unsafe fn leave_senders(&self, waiter: Pin<&mut Waiter>) -> bool;
 
-    /// Receives, or waits, or waits on. In `value`, which is empty, it may be given something while it waits.
+    /// Receives, or waits, or waits on.
     ///
     /// # Safety
     /// As for [`wait_to_send`](Self::wait_to_send), only to receive.
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        value: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>>;
 
     /// Waits no more.
     ///
     /// # Safety
-    /// It waits here, to receive, with this `value`.
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, value: &Value<T>);
+    /// It waits here, to receive.
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>);
 }
 
-/// A place for a message in a future, which knows whether there is one. While that waits, others may touch it; then only
+/// A place for a message in a future, which knows whether there is one. While that waits, others may take it; then only
 /// through the waiter's list.
 pub struct Value<T>(UnsafeCell<MaybeUninit<T>>);
 
@@ -191,16 +191,25 @@ impl<'a, T, C: Channel<T>> SendTo<'a, T, C> {
     #[cold]
     #[inline(never)]
     fn wait_on(&mut self, channel: &C, waker: &Waker) -> Poll<Result<(), SendError<T>>> {
+        let this = DoneUnlessItWaits(self);
         // SAFETY: 1. it waits nowhere else; 2. pinned, as only `poll` calls this, it borrows the channel,
         // `drop` and `cancel` make it leave, and while it waits they do nothing before that.
-        let sent = unsafe {
-            let waiter = Pin::new_unchecked(&mut self.waiter);
-            channel.wait_to_send(waiter, &self.value, waker)
-        };
-        if sent.is_ready() {
-            self.channel = None;
+        unsafe {
+            let waiter = Pin::new_unchecked(&mut this.0.waiter);
+            channel.wait_to_send(waiter, &this.0.value, waker)
         }
-        sent
+    }
+}
+
+/// A send that is done when this is dropped, if it does not wait then. Also if there was a panic, of a message that was dropped
+/// because nobody is left to receive it, say: the message may have been taken, so it is not taken again.
+struct DoneUnlessItWaits<'s, 'a, T, C: Channel<T>>(&'s mut SendTo<'a, T, C>);
+
+impl<T, C: Channel<T>> Drop for DoneUnlessItWaits<'_, '_, T, C> {
+    fn drop(&mut self) {
+        if !self.0.waiter.is_waiting() {
+            self.0.channel = None;
+        }
     }
 }
 
@@ -254,7 +263,8 @@ impl<T, C: Channel<T>> fmt::Debug for SendTo<'_, T, C> {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct RecvFrom<'a, T, C: Channel<T>> {
     channel: &'a C,
-    wait: Receiving<T>,
+    wait: Receiving,
+    _message: PhantomData<fn() -> T>,
 }
 
 impl<'a, T, C: Channel<T>> RecvFrom<'a, T, C> {
@@ -263,6 +273,7 @@ impl<'a, T, C: Channel<T>> RecvFrom<'a, T, C> {
         Self {
             channel,
             wait: Receiving::new(),
+            _message: PhantomData,
         }
     }
 }
@@ -309,17 +320,15 @@ impl<T, C: Channel<T>> fmt::Debug for RecvFrom<'_, T, C> {
 }
 
 /// What waits to receive: a part of a future, or on the heap. Pinned while it waits, and made to leave before it is dropped.
-pub(super) struct Receiving<T> {
+pub(super) struct Receiving {
     waiter: Waiter,
-    value: Value<T>,
 }
 
-impl<T> Receiving<T> {
+impl Receiving {
     #[inline]
     pub fn new() -> Self {
         Self {
             waiter: Waiter::new(),
-            value: Value::empty(),
         }
     }
 
@@ -331,7 +340,7 @@ impl<T> Receiving<T> {
     /// Waits, or looks for what it waits for. Only for who is pinned, and always with the same channel.
     #[cold]
     #[inline(never)]
-    pub fn poll<C: Channel<T>>(
+    pub fn poll<T, C: Channel<T>>(
         &mut self,
         channel: &C,
         waker: &Waker,
@@ -339,18 +348,18 @@ impl<T> Receiving<T> {
         // SAFETY: 1. always with this channel; 2. pinned, and its owner keeps the channel and makes it leave.
         unsafe {
             let waiter = Pin::new_unchecked(&mut self.waiter);
-            channel.wait_to_recv(waiter, &self.value, waker)
+            channel.wait_to_recv(waiter, waker)
         }
     }
 
     /// Waits no more. Only if it does.
     #[cold]
     #[inline(never)]
-    pub fn leave<C: Channel<T>>(&mut self, channel: &C) {
+    pub fn leave<T, C: Channel<T>>(&mut self, channel: &C) {
         // SAFETY: it waits, so it is pinned, and it does so there.
         unsafe {
             let waiter = Pin::new_unchecked(&mut self.waiter);
-            channel.leave_receivers(waiter, &self.value);
+            channel.leave_receivers(waiter);
         }
     }
 }
@@ -394,15 +403,14 @@ impl<T, C: Channel<T>> Channel<T> for Arc<C> {
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        value: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>> {
         // SAFETY: the caller's promise.
-        unsafe { C::wait_to_recv(self, waiter, value, waker) }
+        unsafe { C::wait_to_recv(self, waiter, waker) }
     }
 
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, value: &Value<T>) {
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>) {
         // SAFETY: the caller's promise.
-        unsafe { C::leave_receivers(self, waiter, value) };
+        unsafe { C::leave_receivers(self, waiter) };
     }
 }

@@ -129,6 +129,8 @@ mod bounded;
 mod errors;
 mod fixed;
 mod futures;
+#[cfg(feature = "alloc")]
+mod parcels;
 mod published;
 #[cfg(feature = "alloc")]
 mod receiver;

@@ -19,7 +19,7 @@ pub type Recv<'a, T> = RecvFrom<'a, T, Arc<Shared<T>>>;
 pub struct Receiver<T> {
     pub(super) shared: Arc<Shared<T>>,
     /// As a stream: it has had to wait, and may do so now.
-    pub(super) stream: Option<Pin<Box<Receiving<T>>>>,
+    pub(super) stream: Option<Pin<Box<Receiving>>>,
 }
 
 impl<T> Receiver<T> {

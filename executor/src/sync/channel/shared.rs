@@ -205,16 +205,15 @@ impl<T> Channel<T> for Shared<T> {
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        value: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>> {
         // SAFETY: the caller's promise.
-        each!(self, channel => unsafe { channel.wait_to_recv(waiter, value, waker) })
+        each!(self, channel => unsafe { channel.wait_to_recv(waiter, waker) })
     }
 
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, value: &Value<T>) {
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>) {
         // SAFETY: the caller's promise.
-        each!(self, channel => unsafe { channel.leave_receivers(waiter, value) });
+        each!(self, channel => unsafe { channel.leave_receivers(waiter) });
     }
 }
 

@@ -69,25 +69,32 @@ impl<T> Receiver<T> {
 pub struct Sinking<T> {
     waiter: Waiter,
     value: Value<T>,
-    /// There is one in `value`, unless it waits and has been sent meanwhile.
+    /// There is one in `value`, and it does not wait.
     is_there: bool,
+}
+
+impl<T> Sinking<T> {
+    /// There is one, or there was when it began to wait.
+    fn is_busy(&self) -> bool {
+        self.is_there || self.waiter.is_waiting()
+    }
 }
 
 impl<T> Sender<T> {
     /// Sends what it has kept.
     fn poll_sink(&mut self, waker: &Waker) -> Poll<Result<(), SendError<T>>> {
         match &mut self.sink {
-            Some(sinking) if sinking.is_there => {
+            Some(sinking) if sinking.is_busy() => {
                 // SAFETY: nothing is moved out of it.
                 let sinking = unsafe { sinking.as_mut().get_unchecked_mut() };
+                // It waits from here on, or it is taken; even if something panics.
+                sinking.is_there = false;
                 // SAFETY: 1. always with this channel; 2. pinned, this keeps the channel, and `leave` is called
                 // before it is dropped.
-                let sent = ready!(unsafe {
+                unsafe {
                     let waiter = Pin::new_unchecked(&mut sinking.waiter);
                     self.shared.wait_to_send(waiter, &sinking.value, waker)
-                });
-                sinking.is_there = false;
-                Poll::Ready(sent)
+                }
             }
             _ => Poll::Ready(Ok(())),
         }
@@ -131,9 +138,8 @@ impl<T> Sink<T> for Sender<T> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, value: T) -> Result<(), SendError<T>> {
-        let is_busy = |sink: &Pin<Box<Sinking<T>>>| sink.is_there;
         assert!(
-            !self.sink.as_ref().is_some_and(is_busy),
+            !self.sink.as_ref().is_some_and(|sink| sink.is_busy()),
             "a sink was used that was not ready"
         );
         if self.is_gone {

@@ -176,7 +176,6 @@ impl<T> Channel<T> for Unbounded<T> {
     unsafe fn wait_to_recv(
         &self,
         waiter: Pin<&mut Waiter>,
-        _: &Value<T>,
         waker: &Waker,
     ) -> Poll<Result<T, RecvError>> {
         // SAFETY: 1. if it waits, it does so here, for one; 2. the caller's promise.
@@ -193,7 +192,7 @@ impl<T> Channel<T> for Unbounded<T> {
         })
     }
 
-    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>, _: &Value<T>) {
+    unsafe fn leave_receivers(&self, waiter: Pin<&mut Waiter>) {
         // SAFETY: it waits here, for one.
         unsafe { self.items.leave(waiter, 1) };
     }

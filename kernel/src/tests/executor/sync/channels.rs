@@ -30,8 +30,7 @@ struct Passing {
     senders: AtomicUsize,
     /// Messages that were received, by who sent them.
     received: Vec<AtomicUsize>,
-    /// It is a rendezvous: who gives up a `send` may have sent, and what was given to somebody who gives up a `recv` may
-    /// come after what was sent later.
+    /// It is a rendezvous: who gives up a `send` may have sent.
     by_hand: bool,
 }
 
@@ -64,7 +63,7 @@ async fn receive_all(shared: &Passing, player: &mut Player) {
     let mut last = vec![None; player.count];
     while let Ok((sender, turn)) = player.insist(|| shared.receiver.recv()).await {
         assert!(
-            shared.by_hand || last[sender] < Some(turn),
+            last[sender] < Some(turn),
             "{turn} of {sender} after {:?}",
             last[sender]
         );
@@ -125,8 +124,8 @@ contended!(
     pass_any_number
 );
 contended!(
-    a_rendezvous_passes_each_message_once,
-    a_rendezvous_passes_each_message_once_in_a_million,
+    a_rendezvous_passes_each_message_once_and_in_order,
+    a_rendezvous_passes_each_message_once_and_in_order_in_a_million,
     pass_by_hand
 );
 
