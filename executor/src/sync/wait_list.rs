@@ -25,7 +25,9 @@
 
 mod waiter;
 
-pub use self::waiter::{Answered, Waiter};
+#[cfg(feature = "alloc")]
+pub use self::waiter::Answered;
+pub use self::waiter::Waiter;
 
 use crate::shim::{Guard, Lock, UnsafeCell, const_unless_loom, ordering, wake};
 use core::{marker::PhantomPinned, pin::pin, ptr::NonNull, task::Waker};

@@ -5,30 +5,21 @@ use crate::shim::{UnsafeCell, ordering};
 use alloc::alloc::{alloc, dealloc};
 use core::{
     alloc::Layout,
+    marker::PhantomData,
     mem::MaybeUninit,
     ptr::{self, NonNull},
 };
 use hal::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// Slots of a block. With 31 of 16 bytes it has 512 bytes.
-pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 31 };
-
-/// Index of the last slot.
-pub(super) const LAST: usize = SLOTS - 1;
-
-/// Addresses of blocks are multiples of this. More than there are slots: `head` counts up to `SLOTS`.
-const ALIGN: usize = 64;
-const _: () = assert!(SLOTS < ALIGN && align_of::<Block<()>>() == ALIGN);
-
-/// The block.
-#[repr(C, align(64))]
+/// What comes first in a block; its slots are at its end, so the last one ends where the block does. A block's size is a
+/// power of two, and so is its address a multiple of that.
+#[repr(C)]
 pub(super) struct Block<T> {
-    /// First, so that their addresses are sums of two.
-    slots: [Slot<T>; SLOTS],
     /// The block after it. Written by who claims the last slot to write it; read by who claims it to read it.
     pub(super) next: UnsafeCell<*mut Block<T>>,
     /// How many slots were not read yet. Whoever counts the last has the block to himself.
     pub(super) unread: AtomicU32,
+    slots: [Slot<T>; 0],
 }
 
 /// A place for one value.
@@ -39,35 +30,44 @@ pub(super) struct Slot<T> {
     is_published: AtomicBool,
 }
 
-/// A place in the queue. A number, not a pointer: between a look and a claim the block may be freed and another
-/// made at the same address, and then the claim must lead to that one.
-#[inline]
-pub(super) fn place<T>(block: NonNull<Block<T>>) -> usize {
-    block.as_ptr().expose_provenance()
+/// A place in the queue: the address of a slot. A number, not a pointer: between a look and a claim the block may be freed and
+/// another made at the same address, and then the claim must lead to that one.
+pub(super) struct Place<T>(usize, PhantomData<*mut Slot<T>>);
+
+impl<T> Clone for Place<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// The index of a place's slot.
-#[inline]
-pub(super) const fn index(place: usize) -> usize {
-    place % ALIGN
-}
+impl<T> Copy for Place<T> {}
 
-/// The block of a place.
-#[inline]
-pub(super) fn block<T>(place: usize) -> *mut Block<T> {
-    ptr::with_exposed_provenance_mut(place - index(place))
-}
+impl<T> Place<T> {
+    /// No slot. It looks like the last of a block, so that who looks for those finds it.
+    pub(super) const NONE: usize = 0usize.wrapping_sub(size_of::<Slot<T>>());
 
-/// The slot of a place.
-///
-/// # Safety
-/// The caller has claimed it, and neither published nor counted it since: that keeps the block.
-#[inline]
-pub(super) unsafe fn slot<T>(place: usize) -> *mut Slot<T> {
-    // SAFETY: the caller's promise; only indices of slots are claimed.
-    unsafe {
-        let slots = &raw mut (*block::<T>(place)).slots;
-        slots.cast::<Slot<T>>().add(index(place))
+    #[inline]
+    pub(super) fn new(place: usize) -> Self {
+        Self(place, PhantomData)
+    }
+
+    /// The place after this one in the same block. None: it is the last, or no slot at all.
+    #[inline]
+    pub(super) fn next(self) -> Option<usize> {
+        let next = self.0.wrapping_add(size_of::<Slot<T>>());
+        (next % Block::<T>::SIZE != 0).then_some(next)
+    }
+
+    /// The block that it is in.
+    #[inline]
+    pub(super) fn block(self) -> *mut Block<T> {
+        ptr::with_exposed_provenance_mut(self.0 & !(Block::<T>::SIZE - 1))
+    }
+
+    #[inline]
+    pub(super) fn slot(self) -> *mut Slot<T> {
+        ptr::with_exposed_provenance_mut(self.0)
     }
 }
 
@@ -117,7 +117,36 @@ impl<T> Slot<T> {
 }
 
 impl<T> Block<T> {
-    pub(super) const LAYOUT: Layout = Layout::new::<Self>();
+    /// With 31 slots of 16 bytes it is 512. With large ones there are fewer in it.
+    pub(super) const SIZE: usize = {
+        let (head, slot) = (size_of::<Self>(), size_of::<Slot<T>>());
+        let few = 4096usize.saturating_sub(head) / slot;
+        let slots = match few {
+            _ if cfg!(loom) => 2,
+            0..3 => 3,
+            3..31 => few,
+            _ => 31,
+        };
+        (head + slots * slot).next_power_of_two()
+    };
+
+    /// How many slots it has: what there is room for.
+    pub(super) const SLOTS: usize = match cfg!(loom) {
+        true => 2,
+        false => (Self::SIZE - size_of::<Self>()) / size_of::<Slot<T>>(),
+    };
+
+    pub(super) const LAYOUT: Layout = match Layout::from_size_align(Self::SIZE, Self::SIZE) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a message is too large"),
+    };
+
+    /// The first of its slots.
+    #[inline]
+    pub(super) fn first(block: NonNull<Self>) -> usize {
+        let slots = Self::SLOTS * size_of::<Slot<T>>();
+        block.as_ptr().expose_provenance() + Self::SIZE - slots
+    }
 
     /// A clean block. None: there is no memory.
     pub(super) fn allocate() -> Option<NonNull<Self>> {
@@ -132,15 +161,20 @@ impl<T> Block<T> {
         // SAFETY: fresh memory of this layout; a value that is not there needs no care.
         unsafe {
             (&raw mut (*this).next).write(UnsafeCell::new(ptr::null_mut()));
-            (&raw mut (*this).unread).write(AtomicU32::new(SLOTS as u32));
-            for index in 0..SLOTS {
-                let slot = &raw mut (*this).slots[index];
+            (&raw mut (*this).unread).write(AtomicU32::new(Self::SLOTS as u32));
+            for slot in Self::slots(block) {
                 #[cfg(loom)]
                 (&raw mut (*slot).value).write(UnsafeCell::new(MaybeUninit::uninit()));
                 (&raw mut (*slot).is_published).write(AtomicBool::new(false));
             }
         }
         Some(block)
+    }
+
+    /// Its slots, the first first.
+    fn slots(block: NonNull<Self>) -> impl Iterator<Item = *mut Slot<T>> {
+        let first = ptr::with_exposed_provenance_mut::<Slot<T>>(Self::first(block));
+        (0..Self::SLOTS).map(move |index| first.wrapping_add(index))
     }
 
     /// Frees a block with no values in it.
@@ -154,8 +188,9 @@ impl<T> Block<T> {
         unsafe {
             // Loom sees here whether somebody may still be at it.
             #[cfg(loom)]
-            for slot in &(*this).slots {
-                slot.value.with_mut(|_| ());
+            for slot in Self::slots(block) {
+                (*slot).value.with_mut(|_| ());
+                slot.drop_in_place();
             }
             this.drop_in_place();
             dealloc(this.cast(), Self::LAYOUT);

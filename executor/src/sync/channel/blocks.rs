@@ -5,8 +5,8 @@
 //!                                  ^ head                               ^ tail
 //! ```
 //!
-//! Each end is one word: which block, and which of its slots is next. The index is in the bits that a
-//! block's alignment leaves free, so one step claims a slot and says where it is.
+//! Each end is one word: the address of the slot that is next. A block is aligned to its size, so that says also which block
+//! it is in, and whether it is the last one there; and one step claims a slot and says where it is.
 //!
 //! - **A claim keeps the block.** It is used again only after all of its slots were read, so who has claimed a slot
 //!   may touch it until he has published or read that. Before the claim nobody touches a block. So it does not
@@ -22,7 +22,7 @@
 //! pop of a last slot until the head is moved. No memory is allocated or freed under it.
 
 use super::{
-    block::{Block, LAST, SLOTS, Slot, block, index, place, slot},
+    block::{Block, Place, Slot},
     published::{guard, wait_until},
 };
 use crate::{
@@ -30,32 +30,31 @@ use crate::{
     shim::{const_unless_loom, ordering},
 };
 use alloc::alloc::handle_alloc_error;
-use core::ptr::{self, NonNull};
+use core::{
+    marker::PhantomData,
+    ptr::{self, NonNull},
+};
 use hal::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, Ordering::*, fence};
-
-/// No block yet; a push that finds this makes one.
-const NO_TAIL: usize = LAST;
-/// The block to take from is not known yet.
-const NO_HEAD: usize = SLOTS;
 
 /// An unbounded queue, for many at both ends.
 pub struct Blocks<T> {
     new_end: Padded<NewEnd<T>>,
-    old_end: Padded<OldEnd>,
+    old_end: Padded<OldEnd<T>>,
 }
 
 /// Written by pushes.
 struct NewEnd<T> {
-    /// The slot that is to be written next, see [`place`].
+    /// The [`Place`] that is to be written next. [`NONE`](Place::NONE): there is no block yet.
     tail: AtomicUsize,
     /// A clean block for later, or null. Put here by pops.
     spare: AtomicPtr<Block<T>>,
 }
 
 /// Written by pops.
-struct OldEnd {
-    /// The slot that is to be read next. With index `SLOTS`: the next block is about to be put here.
+struct OldEnd<T> {
+    /// The [`Place`] that is to be read next. [`NONE`](Place::NONE): the next block is about to be put here.
     head: AtomicUsize,
+    _slots: PhantomData<*mut Slot<T>>,
 }
 
 // SAFETY: values are put in here and taken out there, and never shared; blocks are the queue's own.
@@ -70,11 +69,12 @@ impl<T> Blocks<T> {
         pub const fn new() -> Self {
             Self {
                 new_end: Padded(NewEnd {
-                    tail: AtomicUsize::new(NO_TAIL),
+                    tail: AtomicUsize::new(Place::<T>::NONE),
                     spare: AtomicPtr::new(ptr::null_mut()),
                 }),
                 old_end: Padded(OldEnd {
-                    head: AtomicUsize::new(NO_HEAD),
+                    head: AtomicUsize::new(Place::<T>::NONE),
+                    _slots: PhantomData,
                 }),
             }
         }
@@ -91,59 +91,73 @@ impl<T> Blocks<T> {
     /// Puts a value at the end, or gives it back if there is no memory.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<(), T> {
-        let claim = guard();
-        let mut tail = self.new_end.tail.load(Relaxed);
-        while index(tail) != LAST {
-            // Acquire pairs with the release in `push_last`: who sees the block sees that it is clean.
-            let order = ordering!(Acquire unless seeded = "blocks_push_claim_relaxed");
-            match self.claim_to_write(tail, tail + 1, order) {
-                Ok(_) => {
-                    // SAFETY: the slot was claimed just now.
-                    unsafe { Slot::publish(slot(tail), value) };
-                    drop(claim);
-                    return Ok(());
-                }
-                Err(now) => tail = now,
-            }
+        let tail = self.new_end.tail.load(Relaxed);
+        match self.push_within(tail, value) {
+            Ok(()) => Ok(()),
+            Err(value) => self.push_slowly(value),
         }
+    }
+
+    /// Puts a value into this place, if it is the tail, and not the last of its block.
+    #[inline]
+    fn push_within(&self, tail: usize, value: T) -> Result<(), T> {
+        let place = Place::<T>::new(tail);
+        let Some(next) = place.next() else {
+            return Err(value);
+        };
+        let claim = guard();
+        // Acquire pairs with the release in `push_slowly`: who sees the block sees that it is clean.
+        let order = ordering!(Acquire unless seeded = "blocks_push_claim_relaxed");
+        if !self.claim_to_write(tail, next, order) {
+            return Err(value);
+        }
+        // SAFETY: the slot was claimed just now.
+        unsafe { Slot::publish(place.slot(), value) };
         drop(claim);
-        self.push_last(value)
+        Ok(())
     }
 
     #[inline]
-    fn claim_to_write(&self, tail: usize, next: usize, order: Ordering) -> Result<usize, usize> {
+    fn claim_to_write(&self, tail: usize, next: usize, order: Ordering) -> bool {
+        let end = &self.new_end.tail;
         if cfg!(seeded = "blocks_push_claim_in_two") {
-            let now = self.new_end.tail.load(order);
-            if now != tail {
-                return Err(now);
+            let is_mine = end.load(order) == tail;
+            if is_mine {
+                end.store(next, Release);
             }
-            self.new_end.tail.store(next, Release);
-            return Ok(tail);
+            return is_mine;
         }
-        let place = &self.new_end.tail;
-        place.compare_exchange_weak(tail, next, order, Relaxed)
+        let claimed = end.compare_exchange_weak(tail, next, order, Relaxed);
+        claimed.is_ok()
     }
 
-    /// Puts a value at the end where a block ends.
+    /// Puts a value at the end where a block ends, or when another one was faster.
     #[cold]
     #[inline(never)]
-    fn push_last(&self, value: T) -> Result<(), T> {
+    fn push_slowly(&self, mut value: T) -> Result<(), T> {
         let mut ready = None;
         loop {
             let tail = self.new_end.tail.load(Relaxed);
-            if index(tail) != LAST {
-                // Another one has been faster; what this one has got ready is for later.
-                if let Some(block) = ready {
-                    self.keep(block);
-                }
-                return self.try_push(value);
+            let place = Place::<T>::new(tail);
+            if place.next().is_some() {
+                value = match self.push_within(tail, value) {
+                    Ok(()) => {
+                        // What this one has got ready is for later.
+                        if let Some(block) = ready {
+                            self.keep(block);
+                        }
+                        return Ok(());
+                    }
+                    Err(value) => value,
+                };
+                continue;
             }
             let Some(next) = ready.or_else(|| self.clean_block()) else {
                 return Err(value);
             };
             ready = Some(next);
             let claim = guard();
-            // Acquire as in `try_push`. Release pairs with both: who sees the new block sees that it is clean.
+            // Acquire as in `push_within`. Release pairs with both: who sees the new block sees that it is clean.
             let order = if cfg!(seeded = "blocks_last_claim_relaxed") {
                 Release
             } else if cfg!(seeded = "blocks_tail_moved_relaxed") {
@@ -151,17 +165,17 @@ impl<T> Blocks<T> {
             } else {
                 AcqRel
             };
-            if self.claim_to_write(tail, place(next), order).is_err() {
+            if !self.claim_to_write(tail, Block::first(next), order) {
                 continue;
             }
             ready = None;
-            let full: *mut Block<T> = block(tail);
-            if full.is_null() {
+            if tail == Place::<T>::NONE {
                 // It was no slot, there was no block. Pops wait for this: release pairs with their acquire.
                 let order = ordering!(Release unless seeded = "blocks_begun_relaxed");
-                self.old_end.head.store(place(next), order);
+                self.old_end.head.store(Block::first(next), order);
                 continue;
             }
+            let full = place.block();
             // SAFETY: the last slot was claimed just now, which keeps the block until it is published; and
             // who has claimed it to write it writes `next` too.
             unsafe {
@@ -169,7 +183,7 @@ impl<T> Blocks<T> {
                 if !cfg!(seeded = "blocks_linked_late") {
                     link();
                 }
-                Slot::publish(slot(tail), value);
+                Slot::publish(place.slot(), value);
                 if cfg!(seeded = "blocks_linked_late") {
                     link();
                 }
@@ -186,74 +200,80 @@ impl<T> Blocks<T> {
     /// The pops that have begun never outnumber the pushes that are done.
     #[inline]
     pub unsafe fn pop(&self) -> T {
-        let mut head = self.old_end.head.load(Relaxed);
-        loop {
-            if index(head) >= LAST {
-                // SAFETY: the caller's promise.
-                return unsafe { self.pop_last() };
-            }
-            // Acquire pairs with the releases that have put the block there: a slot is published only if it is so in
-            // this life of the block.
-            let order = ordering!(Acquire unless seeded = "blocks_pop_claim_relaxed");
-            match self.claim_to_read(head, head + 1, order) {
-                // SAFETY: the slot was claimed just now, and by the caller's promise a push has claimed it before.
-                Ok(_) => return unsafe { self.take(head) },
-                Err(now) => head = now,
-            }
+        let head = self.old_end.head.load(Relaxed);
+        match self.claim_within(head) {
+            // SAFETY: the slot was claimed just now, and by the caller's promise a push has claimed it before.
+            true => unsafe { self.take(Place::new(head)) },
+            // SAFETY: the caller's promise.
+            false => unsafe { self.pop_slowly() },
         }
+    }
+
+    /// Claims this place to read it, if it is the head, and not the last of its block.
+    #[inline]
+    fn claim_within(&self, head: usize) -> bool {
+        // Acquire pairs with the releases that have put the block there: a slot is published only if it is so in
+        // this life of the block.
+        let order = ordering!(Acquire unless seeded = "blocks_pop_claim_relaxed");
+        let next = Place::<T>::new(head).next();
+        next.is_some_and(|next| self.claim_to_read(head, next, order))
     }
 
     #[inline]
-    fn claim_to_read(&self, head: usize, next: usize, order: Ordering) -> Result<usize, usize> {
+    fn claim_to_read(&self, head: usize, next: usize, order: Ordering) -> bool {
+        let end = &self.old_end.head;
         if cfg!(seeded = "blocks_pop_claim_in_two") {
-            let now = self.old_end.head.load(order);
-            if now != head {
-                return Err(now);
+            let is_mine = end.load(order) == head;
+            if is_mine {
+                end.store(next, Release);
             }
-            self.old_end.head.store(next, Release);
-            return Ok(head);
+            return is_mine;
         }
-        let place = &self.old_end.head;
-        place.compare_exchange_weak(head, next, order, Relaxed)
+        let claimed = end.compare_exchange_weak(head, next, order, Relaxed);
+        claimed.is_ok()
     }
 
-    /// Takes the oldest value where a block ends, or after somebody else has moved on to the next.
+    /// Takes the oldest value where a block ends, or when another one was faster.
     ///
     /// # Safety
     /// As for [`pop`](Self::pop).
     #[cold]
     #[inline(never)]
-    unsafe fn pop_last(&self) -> T {
+    unsafe fn pop_slowly(&self) -> T {
         loop {
             let head = self.old_end.head.load(Relaxed);
-            if index(head) < LAST {
-                // SAFETY: the caller's promise.
-                return unsafe { self.pop() };
+            let place = Place::<T>::new(head);
+            if place.next().is_some() {
+                if self.claim_within(head) {
+                    // SAFETY: as in `pop`.
+                    return unsafe { self.take(place) };
+                }
+                continue;
             }
-            if index(head) == SLOTS {
+            if head == Place::<T>::NONE {
                 // Who has the last slot, or the first push of all, is about to say where to go on.
-                wait_until(|| index(self.old_end.head.load(Relaxed)) != SLOTS);
+                wait_until(|| self.old_end.head.load(Relaxed) != Place::<T>::NONE);
                 continue;
             }
             let claim = guard();
-            // Acquire as in `pop`.
+            // Acquire as in `claim_within`.
             let order = ordering!(Acquire unless seeded = "blocks_pop_last_claim_relaxed");
-            if self.claim_to_read(head, head + 1, order).is_err() {
+            if !self.claim_to_read(head, Place::<T>::NONE, order) {
                 continue;
             }
             // SAFETY: the last slot was claimed just now, which keeps the block until it is counted as read. It was
             // linked before it was published.
             unsafe {
                 if !cfg!(seeded = "blocks_moved_unpublished") {
-                    wait_until(|| Slot::is_published(slot::<T>(head)));
+                    wait_until(|| Slot::is_published(place.slot()));
                 }
-                let next = (*block::<T>(head)).next.with(|next| *next);
+                let next = (*place.block()).next.with(|next| *next);
                 // Release pairs with the acquires of pops: the acquire in `is_published` has made the new block seen here.
                 let order = ordering!(Release unless seeded = "blocks_head_moved_relaxed");
                 let next = NonNull::new(next).expect("the last slot is published");
-                self.old_end.head.store(place(next), order);
+                self.old_end.head.store(Block::first(next), order);
                 drop(claim);
-                return self.take(head);
+                return self.take(place);
             }
         }
     }
@@ -263,13 +283,12 @@ impl<T> Blocks<T> {
     /// # Safety
     /// The caller has claimed it to read it, and somebody has claimed it to write it.
     #[inline]
-    unsafe fn take(&self, head: usize) -> T {
+    unsafe fn take(&self, place: Place<T>) -> T {
         // SAFETY: the caller's promise.
         unsafe {
-            let slot = slot::<T>(head);
-            match Slot::is_published(slot) {
-                true => self.take_published(head, slot),
-                false => self.take_late(head, slot),
+            match Slot::is_published(place.slot()) {
+                true => self.take_published(place),
+                false => self.take_late(place),
             }
         }
     }
@@ -278,19 +297,19 @@ impl<T> Blocks<T> {
     /// As for [`take`](Self::take).
     #[cold]
     #[inline(never)]
-    unsafe fn take_late(&self, head: usize, slot: *mut Slot<T>) -> T {
+    unsafe fn take_late(&self, place: Place<T>) -> T {
         // SAFETY: the caller's promise.
         unsafe {
-            wait_until(|| Slot::is_published(slot));
-            self.take_published(head, slot)
+            wait_until(|| Slot::is_published(place.slot()));
+            self.take_published(place)
         }
     }
 
     /// # Safety
     /// As for [`take`](Self::take), and the slot is published.
     #[inline]
-    unsafe fn take_published(&self, head: usize, slot: *mut Slot<T>) -> T {
-        let block = block::<T>(head);
+    unsafe fn take_published(&self, place: Place<T>) -> T {
+        let (block, slot) = (place.block(), place.slot());
         // SAFETY: the claim keeps the block until the slot is counted as read, and nobody else reads it.
         let (value, is_last) = unsafe {
             if cfg!(seeded = "blocks_counted_first") {
@@ -304,9 +323,9 @@ impl<T> Blocks<T> {
             }
         };
         if cfg!(seeded = "blocks_last_slot_is_last") {
-            match index(head) {
-                LAST => self.recycle(block, value),
-                _ => value,
+            match place.next() {
+                None => self.recycle(block, value),
+                Some(_) => value,
             }
         } else if is_last {
             self.recycle(block, value)
@@ -327,7 +346,7 @@ impl<T> Blocks<T> {
         // SAFETY: it is the caller's, so nobody else touches it.
         unsafe {
             if !cfg!(seeded = "blocks_recycled_uncounted") {
-                (*block).unread.store(SLOTS as u32, Relaxed);
+                (*block).unread.store(Block::<T>::SLOTS as u32, Relaxed);
             }
             self.keep(NonNull::new_unchecked(block));
         }
@@ -371,13 +390,13 @@ impl<T> Drop for Blocks<T> {
         // Nobody is in the middle of anything, so the two ends meet where the values end. If dropping one
         // panics, the others are leaked.
         let tail = self.new_end.tail.load(Relaxed);
-        if let Some(block) = NonNull::new(block::<T>(tail)) {
+        if tail != Place::<T>::NONE {
             while self.old_end.head.load(Relaxed) != tail {
                 // SAFETY: a push is done that no pop has begun for.
                 drop(unsafe { self.pop() });
             }
             // SAFETY: both ends are in it, so it is the last, and nobody comes any more.
-            unsafe { Block::free(block) };
+            unsafe { Block::free(NonNull::new_unchecked(Place::<T>::new(tail).block())) };
         }
         if let Some(spare) = NonNull::new(self.new_end.spare.load(Relaxed)) {
             // SAFETY: nobody comes any more.

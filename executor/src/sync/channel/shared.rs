@@ -1,4 +1,7 @@
 //! What both ends of a channel share: one of three channels, and how many of each end there are.
+//!
+//! Who meets somebody never does that at once, so the quick ways know two: where people meet, there is also a ring, which has
+//! no places and never a message.
 
 use super::{
     RecvError, SendError, TryRecvError, TrySendError,
@@ -9,8 +12,8 @@ use super::{
     unbounded::Unbounded,
 };
 use crate::sync::{Event, permits, wait_list::Waiter};
+use alloc::boxed::Box;
 use core::{
-    hint,
     pin::Pin,
     task::{Poll, Waker},
 };
@@ -18,9 +21,9 @@ use hal::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// A channel, as both ends see it.
 pub struct Shared<T> {
-    /// What `flavour` is, said again: for the quickest way to one, a comparison.
-    is_bounded: bool,
     flavour: Flavour<T>,
+    /// With a capacity of 0: the channel.
+    rendezvous: Option<Box<Rendezvous<T>>>,
     senders: Count,
     receivers: Count,
     /// It was closed.
@@ -32,54 +35,43 @@ pub struct Shared<T> {
 enum Flavour<T> {
     Bounded(Bounded<T, Boxed<T>>),
     Unbounded(Unbounded<T>),
-    Rendezvous(Rendezvous<T>),
 }
 use Flavour::*;
 
 /// The same, whatever it is.
 macro_rules! each {
     ($shared:expr, $channel:ident => $do:expr) => {
-        match &$shared.flavour {
-            Bounded($channel) => $do,
-            Unbounded($channel) => $do,
-            Rendezvous($channel) => $do,
+        match (&$shared.rendezvous, &$shared.flavour) {
+            (Some($channel), _) => $do,
+            (None, Bounded($channel)) => $do,
+            (None, Unbounded($channel)) => $do,
         }
     };
 }
 
 impl<T> Shared<T> {
     pub fn bounded(capacity: usize) -> Self {
-        Self::new(match capacity {
-            0 => Rendezvous(Rendezvous::new()),
-            // One more for what is sent by force.
-            _ if capacity < permits::MAX => {
-                Bounded(Bounded::new(capacity, Boxed::new(capacity + 1)))
-            }
-            _ => panic!("a channel cannot have so many places"),
-        })
+        assert!(
+            capacity < permits::MAX,
+            "a channel cannot have so many places"
+        );
+        // One slot more for what is sent by force.
+        let ring = Bounded::new(capacity, Boxed::new(capacity + 1));
+        let rendezvous = (capacity == 0).then(|| Box::new(Rendezvous::new()));
+        Self::new(Bounded(ring), rendezvous)
     }
 
     pub fn unbounded() -> Self {
-        Self::new(Unbounded(Unbounded::new()))
+        Self::new(Unbounded(Unbounded::new()), None)
     }
 
-    fn new(flavour: Flavour<T>) -> Self {
+    fn new(flavour: Flavour<T>, rendezvous: Option<Box<Rendezvous<T>>>) -> Self {
         Self {
-            is_bounded: matches!(flavour, Bounded(_)),
             flavour,
+            rendezvous,
             senders: Count::new(),
             receivers: Count::new(),
             closed: Event::new(),
-        }
-    }
-
-    #[inline(always)]
-    fn as_bounded(&self) -> Option<&Bounded<T, Boxed<T>>> {
-        match &self.flavour {
-            _ if !self.is_bounded => None,
-            Bounded(channel) => Some(channel),
-            // SAFETY: `new` has asked, and neither changes.
-            _ => unsafe { hint::unreachable_unchecked() },
         }
     }
 
@@ -108,7 +100,6 @@ impl<T> Shared<T> {
         match &self.flavour {
             Bounded(channel) => channel.is_full(),
             Unbounded(_) => false,
-            Rendezvous(_) => true,
         }
     }
 
@@ -116,13 +107,12 @@ impl<T> Shared<T> {
         match &self.flavour {
             Bounded(channel) => Some(channel.capacity()),
             Unbounded(_) => None,
-            Rendezvous(_) => Some(0),
         }
     }
 
     pub fn force_send(&self, value: T) -> Result<Option<T>, SendError<T>> {
-        match &self.flavour {
-            Bounded(channel) => channel.force_send(value),
+        match (&self.rendezvous, &self.flavour) {
+            (None, Bounded(channel)) => channel.force_send(value),
             _ => match self.try_send(value) {
                 Ok(()) => Ok(None),
                 Err(TrySendError::Full(value)) => Ok(Some(value)),
@@ -156,22 +146,19 @@ impl<T> Shared<T> {
 }
 
 impl<T> Channel<T> for Shared<T> {
-    // Who is to meet somebody does nothing quickly.
     #[inline(always)]
     fn send_now(&self, value: T) -> Result<(), T> {
-        match (self.as_bounded(), &self.flavour) {
-            (Some(channel), _) => channel.send_now(value),
-            (None, Unbounded(channel)) => channel.send_now(value),
-            (None, _) => Err(value),
+        match &self.flavour {
+            Bounded(channel) => channel.send_now(value),
+            Unbounded(channel) => channel.send_now(value),
         }
     }
 
     #[inline(always)]
     fn recv_now(&self) -> Option<T> {
-        match (self.as_bounded(), &self.flavour) {
-            (Some(channel), _) => channel.recv_now(),
-            (None, Unbounded(channel)) => channel.recv_now(),
-            (None, _) => None,
+        match &self.flavour {
+            Bounded(channel) => channel.recv_now(),
+            Unbounded(channel) => channel.recv_now(),
         }
     }
 

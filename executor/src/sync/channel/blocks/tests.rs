@@ -11,6 +11,11 @@ use std::{
     vec::Vec,
 };
 
+/// Of numbers.
+const SLOTS: usize = Block::<usize>::SLOTS;
+/// How many fit before the last.
+const LAST: usize = SLOTS - 1;
+
 std::thread_local! {
     /// On this thread there is no memory for blocks.
     static NO_MEMORY: Cell<bool> = const { Cell::new(false) };
@@ -57,14 +62,17 @@ impl<T> Counted<T> {
 
     /// Addresses of the blocks that it has, if all values are in one.
     fn blocks(&self) -> Vec<usize> {
-        let tail = self.queue.new_end.tail.load(Relaxed);
-        let spare = self.queue.new_end.spare.load(Relaxed).addr();
-        assert_eq!(
-            block::<T>(self.queue.old_end.head.load(Relaxed)),
-            block(tail)
-        );
-        let blocks = [block::<T>(tail).addr(), spare].into_iter();
-        blocks.filter(|address| *address != 0).collect()
+        let [head, tail] = [&self.queue.old_end.head, &self.queue.new_end.tail]
+            .map(|end| end.load(Relaxed))
+            .map(|place| (place != Place::<T>::NONE).then(|| Place::<T>::new(place).block()));
+        assert_eq!(head, tail);
+        let spare = NonNull::new(self.queue.new_end.spare.load(Relaxed));
+        let blocks = [tail, spare.map(NonNull::as_ptr)];
+        blocks
+            .into_iter()
+            .flatten()
+            .map(|block| block.addr())
+            .collect()
     }
 }
 
@@ -131,6 +139,7 @@ fn a_queue_that_stays_short_needs_two_blocks_in_all() {
 
 #[test]
 fn what_is_left_is_dropped_with_the_queue() {
+    assert_eq!(Block::<Dropped>::SLOTS, SLOTS);
     let ends = [0, 1, LAST, SLOTS, SLOTS + 1, 3 * SLOTS - 1, 3 * SLOTS];
     for pushes in ends {
         for pops in ends.into_iter().filter(|pops| *pops <= pushes) {
@@ -153,16 +162,19 @@ fn values_may_be_of_any_size_and_alignment() {
 
     fn pass<T: Clone + PartialEq + Debug>(value: T) {
         let queue = Counted::new();
-        for _ in 0..3 * SLOTS {
+        let slots = Block::<T>::SLOTS;
+        assert!(slots >= 3 && Block::<T>::SIZE.is_power_of_two());
+        for _ in 0..3 * slots {
             queue.push(value.clone());
         }
-        for _ in 0..2 * SLOTS {
+        for _ in 0..2 * slots {
             assert_eq!(queue.try_pop().as_ref(), Some(&value));
         }
     }
     pass(());
     pass(7u8);
     pass([7u64; 100]);
+    pass([7u64; 2000]);
     pass(Aligned(7));
     pass(String::from("seven"));
 }
