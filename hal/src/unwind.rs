@@ -7,7 +7,7 @@
 use crate::arch;
 use core::fmt;
 
-/// What a panic threw.
+/// What a panic threw. Dropping it does not panic, whatever it is.
 pub struct Payload(arch::Payload);
 
 /// Calls `f`, and catches its panic if it has one.

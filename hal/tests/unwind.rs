@@ -33,6 +33,26 @@ fn a_panic_that_was_caught_goes_on_where_it_is_resumed() {
 }
 
 #[test]
+fn what_a_panic_threw_may_panic_as_it_is_dropped() {
+    struct Nasty(bool);
+    impl Drop for Nasty {
+        fn drop(&mut self) {
+            if self.0 {
+                std::panic::panic_any(Nasty(false));
+            }
+        }
+    }
+    let payload = catch(|| std::panic::panic_any(Nasty(true))).expect_err("it panics");
+    drop(payload);
+    let outer = catch(|| {
+        let _dropped_on_the_way = catch(|| std::panic::panic_any(Nasty(true)));
+        panic!("the only one to be seen");
+    });
+    let payload: hal::unwind::Payload = outer.map(|(): ()| ()).expect_err("it panics");
+    assert_eq!(payload.message(), Some("the only one to be seen"));
+}
+
+#[test]
 fn unwinding_drops_guards() {
     let caught = catch(|| {
         let _guard = preempt::guard();
