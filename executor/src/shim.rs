@@ -29,13 +29,46 @@ pub(crate) use const_unless_loom;
 /// Wakes somebody of whom nothing is known. A panic in it must not keep others
 /// from being woken; on the host it has printed itself.
 pub fn wake(waker: core::task::Waker) {
-    #[cfg(not(loom))]
-    if let Err(panic) = hal::unwind::catch(|| waker.wake()) {
-        // It may be anything, and panic as it is dropped.
-        let _kept = core::mem::ManuallyDrop::new(panic);
+    Panics::default().hold(|| waker.wake());
+}
+
+/// Drops a waker of which nothing is known, or none. As for [`wake`]: what else is to be done is done.
+#[inline]
+pub fn discard(waker: impl Into<Option<core::task::Waker>>) {
+    if let Some(waker) = waker.into() {
+        Panics::default().hold(|| drop(waker));
     }
-    #[cfg(loom)]
-    waker.wake();
+}
+
+/// Panics of foreign code that are held back until all that is to be done is done. On the host they have printed themselves.
+#[derive(Default)]
+pub struct Panics(Option<hal::unwind::Payload>);
+
+impl Panics {
+    /// Does something; if it panics, that is for later.
+    #[inline]
+    pub fn hold(&mut self, what: impl FnOnce()) {
+        #[cfg(not(loom))]
+        if let Err(panic) = hal::unwind::catch(what) {
+            self.0.get_or_insert(panic);
+        }
+        #[cfg(loom)]
+        what();
+    }
+
+    /// Goes on with the first panic, if there was one, and none is under way already.
+    #[cfg_attr(
+        not(feature = "alloc"),
+        allow(dead_code, reason = "only what is on the heap drops many")
+    )]
+    #[inline]
+    pub fn go_on(self) {
+        if let Some(panic) = self.0
+            && !hal::unwind::is_panicking()
+        {
+            hal::unwind::resume(panic);
+        }
+    }
 }
 
 /// A cell with loom's interface, and nothing else to it.

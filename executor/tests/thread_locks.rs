@@ -4,10 +4,10 @@ mod common;
 
 use common::{keep_log, logged, runtime};
 use executor::{
-    TaskError, block_on_simple, spawn,
+    Runtime, TaskError, block_on_simple, spawn,
     task::{self, Builder, spawn_local, spawn_with, wait, yield_now},
     thread::{self, Condvar, Mutex, RwLock},
-    time::{Duration, sleep},
+    time::{Duration, Instant, sleep},
 };
 use std::{
     collections::VecDeque,
@@ -280,6 +280,39 @@ fn one_that_is_notified_when_its_time_is_over_takes_it_from_nobody() {
         }
     });
     assert_eq!(shared.0.lock().1, threads);
+}
+
+#[test]
+fn one_whose_time_is_over_is_not_notified_while_it_waits_for_the_lock() {
+    static OWN: Mutex<()> = Mutex::new(());
+    static OTHER: Mutex<bool> = Mutex::new(false);
+    static CHANGED: Condvar = Condvar::new();
+    let runtime = Runtime::builder().workers(1).virtual_clock().build();
+    runtime.unwrap().block_on(async {
+        let millis = Duration::from_millis;
+        let timed_out = thread::spawn(move || CHANGED.wait_timeout(OWN.lock(), millis(1)).1);
+        yield_now().await;
+        // It waits now, so the lock is free; and when its time is over it cannot go on.
+        let holder = thread::spawn(move || {
+            let _own = OWN.lock();
+            thread::sleep(millis(5));
+            *OTHER.lock() = true;
+            CHANGED.notify_one();
+            // Only who waits for this can go on.
+            let end = Instant::now() + millis(10);
+            while *OTHER.lock() {
+                assert!(Instant::now() < end, "the notification went to nobody");
+                thread::sleep(millis(1));
+            }
+        });
+        let meant = thread::spawn(|| {
+            let mut changed = CHANGED.wait_while(OTHER.lock(), |changed| !*changed);
+            *changed = false;
+        });
+        holder.await.unwrap();
+        meant.await.unwrap();
+        assert!(timed_out.await.unwrap().timed_out());
+    });
 }
 
 #[test]

@@ -98,13 +98,17 @@ impl Waiting<'_> {
         unsafe { Pin::new_unchecked(&mut this.waiter).join(&mut waiters, 0, None) };
     }
 
-    /// Whether it was notified. It need not be polled then.
-    pub fn is_notified(self: Pin<&mut Self>) -> bool {
+    /// Waits no more, so that nobody notifies it in vain. Whether it was notified before; that is not passed on then.
+    pub fn end(self: Pin<&mut Self>) -> bool {
         // SAFETY: nothing that is pinned is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned; and it is looked at only while it waits.
-        !this.waiter.is_waiting()
-            || unsafe { Pin::new_unchecked(&mut this.waiter).look() }.is_some()
+        if !this.waiter.is_waiting() {
+            return true;
+        }
+        // SAFETY: pinned, and it waits there.
+        let left =
+            unsafe { Pin::new_unchecked(&mut this.waiter).leave(&this.queue.waiters, |_| {}) };
+        left.answer.is_some()
     }
 }
 

@@ -189,7 +189,8 @@ impl<T: ?Sized> Mutex<T> {
         LockOwned(Take::new(At { mutex: self, place }, 1))
     }
 
-    /// As [`try_lock`](Self::try_lock), with a guard that borrows nothing.
+    /// As [`try_lock`](Self::try_lock), with a guard that borrows nothing. Not in interrupts: it may be the last to keep
+    /// the mutex, and frees it then.
     #[doc(alias = "try_lock_arc")]
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {

@@ -9,7 +9,7 @@ use super::{
     clone_waker, proceed,
     wait_list::{Answer, WaitList, Waiter, Woken},
 };
-use crate::shim::{const_unless_loom, ordering};
+use crate::shim::{const_unless_loom, discard, ordering};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::{
@@ -310,7 +310,7 @@ impl<N: Deref<Target = Notify>> Notification<N> {
             return false;
         }
         drop(waiters);
-        drop(waker);
+        discard(waker);
         true
     }
 

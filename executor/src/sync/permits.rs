@@ -16,7 +16,7 @@ use super::{
     clone_waker, proceed,
     wait_list::{Answer, WaitList, Waiter, Woken},
 };
-use crate::shim::{const_unless_loom, ordering};
+use crate::shim::{const_unless_loom, discard, ordering};
 use core::{
     pin::Pin,
     task::{Context, Poll, Waker},
@@ -296,7 +296,7 @@ impl Permits {
             return Poll::Pending;
         }
         drop(waiters);
-        drop(waker);
+        discard(waker);
         Poll::Ready(lacks.map(drop).map_err(|_| Closed))
     }
 

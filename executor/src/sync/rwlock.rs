@@ -233,14 +233,16 @@ impl<T: ?Sized> RwLock<T> {
         Write(Take::new(At::here(self), readers))
     }
 
-    /// As [`try_read`](Self::try_read), with a guard that borrows nothing.
+    /// As [`try_read`](Self::try_read), with a guard that borrows nothing. Not in interrupts: it may be the last to keep
+    /// the lock, and frees it then.
     #[doc(alias = "try_read_arc")]
     #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
         At::here(self).try_read()
     }
 
-    /// As [`try_write`](Self::try_write), with a guard that borrows nothing.
+    /// As [`try_write`](Self::try_write), with a guard that borrows nothing. Not in interrupts, as that of
+    /// [`try_read_owned`](Self::try_read_owned).
     #[doc(alias = "try_write_arc")]
     #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {

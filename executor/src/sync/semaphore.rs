@@ -17,7 +17,7 @@ use core::{
 /// First come, first served: while somebody waits, nobody else gets any, even if there would
 /// be enough for him; so who asks for many is not starved by those who ask for few. A
 /// permit is given back when it is dropped. [`add_permits`](Self::add_permits) and dropping
-/// a permit work in interrupts too.
+/// a permit work in interrupts too; not so an owned one, which may free the semaphore.
 ///
 /// ```
 /// use executor::{block_on_simple, sync::Semaphore};

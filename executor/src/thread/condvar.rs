@@ -98,8 +98,8 @@ impl Condvar {
         waiting.as_mut().begin();
         drop(guard);
         let notified = task::wait(time::timeout(limit, waiting.as_mut())).is_ok();
-        // It may have been notified in the last moment; then nobody else was.
-        let timed_out = !notified && !waiting.is_notified();
+        // It may have been notified in the last moment; then nobody else was. From here on others are.
+        let timed_out = !notified && !waiting.end();
         (
             Guard::new(mutex.lock_blocking()),
             WaitTimeoutResult(timed_out),

@@ -22,7 +22,7 @@ use super::{
     list::Entry,
     wheel::{NEVER, Wheel},
 };
-use crate::shim::{Lock, UnsafeCell, wake};
+use crate::shim::{Lock, UnsafeCell, discard, wake};
 use alloc::boxed::Box;
 use core::{array, mem, pin::Pin, ptr::NonNull, task::Waker};
 use hal::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -231,7 +231,7 @@ impl Timers {
         let waker = unsafe { node.value.replace_waker(None) };
         drop(locked);
         // May drop a task, and with it other timers of this core.
-        drop(waker);
+        discard(waker);
     }
 
     /// Moves a registered node to another deadline; its waker stays.
@@ -281,7 +281,7 @@ impl Timers {
         // SAFETY: the lock is held.
         let old = unsafe { node.value.replace_waker(Some(new)) };
         drop(locked);
-        drop(old);
+        discard(old);
         true
     }
 

@@ -119,7 +119,7 @@ fn giving_up_against_notification() {
             })
         };
         shared.steps.step();
-        let is_notified = first.as_mut().is_notified();
+        let is_notified = first.as_mut().end();
         shared.steps.step();
         first.drop();
         other.join().unwrap();

@@ -15,7 +15,7 @@
 
 use crate::{
     queue::{Linked, List},
-    shim::{Lock, UnsafeCell, ordering},
+    shim::{Lock, Panics, UnsafeCell, ordering},
     sync::Notify,
 };
 use alloc::boxed::Box;
@@ -298,11 +298,13 @@ impl<T> Shared<T> {
         if is_last {
             self.unheard.notify_waiters();
         }
+        let mut panics = Panics::default();
         while *next < end {
-            drop(self.come_for(next));
+            panics.hold(|| drop(self.come_for(next)));
         }
         // Only now it is at no cell any more.
         self.state.lock().readers -= 1;
+        panics.go_on();
     }
 
     /// A clone of the message with this number, which is then the next one's.

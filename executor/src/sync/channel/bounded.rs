@@ -24,7 +24,7 @@ use super::{
     ring::{Claimed, Ring, Slots, Taken, in_handler},
 };
 use crate::{
-    shim::const_unless_loom,
+    shim::{Panics, const_unless_loom},
     sync::{
         permits::{Closed, Permits, Refusal},
         wait_list::Waiter,
@@ -130,10 +130,12 @@ impl<T, S: Slots<T>> Bounded<T, S> {
     #[cold]
     #[inline(never)]
     fn drop_up_to(&self, count: usize) {
+        let mut panics = Panics::default();
         for _ in 0..self.items.remove(count) {
             // SAFETY: it has an item.
-            drop(unsafe { self.get() });
+            panics.hold(|| drop(unsafe { self.get() }));
         }
+        panics.go_on();
     }
 
     /// Puts in a message, for who has a place.

@@ -20,7 +20,7 @@ use super::{
     parcels::{Parcel, Parcels},
 };
 use crate::{
-    shim::UnsafeCell,
+    shim::{Panics, UnsafeCell},
     sync::{
         clone_waker,
         wait_list::{Answer, Answered, WaitList, Waiter, Waiters, Woken},
@@ -114,9 +114,11 @@ impl<T> Rendezvous<T> {
 
     /// Drops what is on its way: it is closed, and nobody receives any more.
     pub fn drain(&self) {
+        let mut panics = Panics::default();
         while let Ok(value) = self.try_recv_again() {
-            drop(value);
+            panics.hold(|| drop(value));
         }
+        panics.go_on();
     }
 
     /// Promises a message to the first who waits to receive, if there is one.

@@ -6,7 +6,7 @@ use super::{
     shared::Shared,
     traits::Sinking,
 };
-use crate::sync::Wait;
+use crate::{shim::Panics, sync::Wait};
 use alloc::{boxed::Box, sync::Arc};
 use core::{fmt, pin::Pin};
 
@@ -171,17 +171,24 @@ super::both_ends!(Sender);
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.shared.senders().add();
-        Self::new(self.shared.clone())
+        // Of one that was closed as a sink there is nothing to count.
+        if !self.is_gone {
+            self.shared.senders().add();
+        }
+        let mut clone = Self::new(self.shared.clone());
+        clone.is_gone = self.is_gone;
+        clone
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.leave();
+        let mut panics = Panics::default();
+        panics.hold(|| self.leave());
         if !self.is_gone {
             self.shared.drop_sender();
         }
+        panics.go_on();
     }
 }
 

@@ -11,9 +11,12 @@ use super::{
     bounded::ITEM,
     futures::{Channel, Value},
 };
-use crate::sync::{
-    permits::{Closed, Permits, Refusal},
-    wait_list::Waiter,
+use crate::{
+    shim::Panics,
+    sync::{
+        permits::{Closed, Permits, Refusal},
+        wait_list::Waiter,
+    },
 };
 use core::{
     pin::Pin,
@@ -115,10 +118,12 @@ impl<T> Unbounded<T> {
     #[cold]
     #[inline(never)]
     fn drop_up_to(&self, count: usize) {
+        let mut panics = Panics::default();
         for _ in 0..self.items.remove(count) {
             // SAFETY: it has an item.
-            drop(unsafe { self.get() });
+            panics.hold(|| drop(unsafe { self.get() }));
         }
+        panics.go_on();
     }
 }
 

@@ -14,7 +14,7 @@
 //! then its owner takes it back; the bit is set for nothing then. So whoever waits is woken, and each waker is dropped once.
 
 use crate::{
-    shim::{UnsafeCell, ordering, wake},
+    shim::{UnsafeCell, discard, ordering, wake},
     sync::clone_waker,
 };
 use alloc::boxed::Box;
@@ -152,7 +152,7 @@ impl<T> Shared<T> {
         }
         if !cfg!(seeded = "oneshot_late_waker_kept") {
             // SAFETY: the end came while the bit was clear, so it has left the place alone.
-            drop(unsafe { place.take() });
+            discard(unsafe { place.take() });
         }
         false
     }
@@ -197,7 +197,7 @@ impl<T> Shared<T> {
                     let taken = unsafe { shared.take_wakers(waiting) };
                     // SAFETY: the sender's last touch.
                     unsafe { Self::release(this, SENDER_GONE) };
-                    drop(taken.sender);
+                    discard(taken.sender);
                     taken.receiver.into_iter().for_each(wake);
                     return Ok(());
                 }
@@ -239,7 +239,7 @@ impl<T> Shared<T> {
                         // SAFETY: the receiver's last touch.
                         unsafe { Self::release(this, RECEIVER_GONE) };
                     }
-                    drop(taken.receiver);
+                    discard(taken.receiver);
                     taken.sender.into_iter().for_each(wake);
                     return;
                 }

@@ -1,6 +1,7 @@
 //! The side of who waits: a node in a future, from when it is put into a list until it has left it.
 
 use super::{Answer, Node, WaitList, Waiters, with};
+use crate::shim::discard;
 use core::{mem::MaybeUninit, pin::Pin, ptr::NonNull, task::Waker};
 
 /// The place for a node in a future. Nothing is written to it before the future has to wait.
@@ -130,7 +131,7 @@ impl Waiter {
         }
         drop(waiters);
         // May drop a task, and with it others that wait here.
-        drop(waker);
+        discard(waker);
         this.finish()
     }
 
@@ -182,11 +183,12 @@ unsafe fn update_waker(
     // SAFETY: it is alive.
     if !cfg!(seeded = "wait_update_after_answer") && unsafe { node.as_ref() }.answer().is_some() {
         drop(locked);
+        discard(new);
         return false;
     }
     // SAFETY: the lock is held.
     let old = unsafe { with(node, |node| node.waker.replace(new)) };
     drop(locked);
-    drop(old);
+    discard(old);
     true
 }
