@@ -35,10 +35,11 @@ pub struct Guard(PhantomData<*const ()>);
 #[inline]
 pub fn guard() -> Guard {
     let context = context::current();
-    // Only this context writes its count, so load and store need not be one step;
-    // an interrupt in between leaves it as it found it.
-    let guards = context.guards();
-    guards.store(guards.load(Relaxed) + 1, Relaxed);
+    if cfg!(broken = "guards_in_core") {
+        portable::enter(context);
+    } else {
+        arch::enter(context);
+    }
     // For the compiler: nothing that is guarded moves out. The core itself sees its own order.
     compiler_fence(SeqCst);
     Guard(PhantomData)
@@ -85,6 +86,15 @@ fn leave() -> bool {
 )]
 pub(crate) mod portable {
     use super::*;
+
+    /// Counts a guard.
+    #[inline]
+    pub fn enter(context: &ContextBlock) {
+        // Only this context writes its count, so load and store need not be one step;
+        // an interrupt in between leaves it as it found it.
+        let guards = context.guards();
+        guards.store(guards.load(Relaxed) + 1, Relaxed);
+    }
 
     /// Counts a guard down; whether the context was asked for anything.
     #[inline]
@@ -135,6 +145,22 @@ pub fn is_allowed() -> bool {
 /// Asks a context that this core runs for something when it drops its last guard.
 pub(crate) fn ask(context: &ContextBlock, what: u32) {
     context.need_resched.fetch_or(ASKED | what, Relaxed);
+}
+
+/// Whether a context that this core runs was asked to be left for good; asked again, it was not.
+#[cfg(target_os = "none")]
+pub(crate) fn takes_overflow(context: &ContextBlock) -> bool {
+    let asked = context.need_resched.load(Relaxed);
+    if asked & OVERFLOW == 0 {
+        return false;
+    }
+    let rest = match asked & !(OVERFLOW | ASKED) {
+        0 => 0,
+        rest => rest | ASKED,
+    };
+    // Only interrupts on this core ask, and this is one, masked.
+    context.need_resched.store(rest, Relaxed);
+    true
 }
 
 /// Asks the current context to give way when it drops its last guard. For

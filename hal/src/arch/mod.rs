@@ -5,7 +5,7 @@
 //! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `current_anew`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
 //! | interrupts | `PREEMPTS`, `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
-//! | contexts | `Frame`, `switch`, `touch_below`, `leave`, `is_told` |
+//! | contexts | `Frame`, `switch`, `touch_below`, `enter`, `leave`, `is_told` |
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |
 //! | stacks | `stack::{DEFAULT_SIZE, BELOW, reserve, release, memory, collect, lacks, refill, overflow, ready}` |
 //! | the lot | `FREE_AT_START`, `usable`, `usual`, `add_core` |

@@ -13,7 +13,7 @@ pub mod probe;
 mod switch;
 mod trap;
 
-pub(crate) use crate::preempt::portable::{is_told, leave};
+pub(crate) use crate::preempt::portable::{enter, is_told, leave};
 pub use interrupts::{disable_line, enable_line, kick, kick_self, send_stop};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 

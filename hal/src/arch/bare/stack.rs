@@ -253,6 +253,10 @@ pub fn grow(address: usize) -> Result<bool, NoMemory> {
             return Ok(false);
         }
         preempt::ask(context, preempt::OVERFLOW);
+        // As for a frame of the reserve, below: a mask is dropped without a look.
+        if context.masks.load(Relaxed) != 0 {
+            arch::kick_self();
+        }
     }
     let page = layout::page_down(address as u64) as usize;
     if !sparse::is_filled(page) {
@@ -286,9 +290,14 @@ fn frame_for(context: &ContextBlock) -> Option<u64> {
 
 /// The current context has overflowed its stack under a guard, and holds none any more: does so again.
 pub fn overflow() {
-    let bottom = context::current().stack().low - BELOW;
+    let below = below(context::current());
     // SAFETY: a word of the guard page, which is never there: who calls this is left for good.
-    unsafe { ((bottom - size_of::<usize>()) as *const usize).read_volatile() };
+    unsafe { (below as *const usize).read_volatile() };
+}
+
+/// The first word that a context's stack can never have.
+pub fn below(context: &ContextBlock) -> usize {
+    context.stack().low - BELOW - size_of::<usize>()
 }
 
 /// Whether this core's reserve is to be filled. With interrupts masked.

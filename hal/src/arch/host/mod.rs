@@ -21,7 +21,7 @@ mod switch;
 mod threads;
 mod unwind;
 
-pub(crate) use crate::preempt::portable::{is_told, leave};
+pub(crate) use crate::preempt::portable::{enter, is_told, leave};
 pub use interrupts::{
     disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,

@@ -19,7 +19,7 @@ use core::{
     cell::UnsafeCell,
     mem::offset_of,
     ptr::NonNull,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 /// How deep traps may nest in handlers: a fault in one, a probe in the report of that fault, and a
@@ -141,10 +141,26 @@ pub unsafe fn set_current(next: NonNull<ContextBlock>) {
     }
 }
 
+/// Counts a guard, of the context, which is this one. In the whole word that [`leave`] is about to count down: if only a half of it
+/// were written, real cores would read the word only when that is in the cache, about ten times later.
+#[inline(always)]
+pub fn enter(context: &ContextBlock) {
+    debug_assert!(context.guards.load(Relaxed) < u32::MAX);
+    // SAFETY: only this context counts its guards, and the lower half does not overflow.
+    unsafe {
+        asm!("inc qword ptr [{} + {}]", in(reg) context, const offset_of!(ContextBlock, guards), options(nostack));
+    }
+}
+
 /// Counts a guard down; whether the context, which is this one, was asked for anything. In one instruction, on the word
 /// that both are in: what was asked is its sign.
 #[inline(always)]
 pub fn leave(context: &ContextBlock) -> bool {
+    debug_assert_ne!(
+        context.guards.load(Relaxed),
+        0,
+        "a guard of another context"
+    );
     // SAFETY: only this context counts its guards, there is one, and whoever asks does it in an interrupt on this core.
     unsafe {
         asm!("dec qword ptr [{} + {}]", "js {}", in(reg) context, const offset_of!(ContextBlock, guards),
