@@ -179,7 +179,7 @@ pub struct Stats {
     pub total: CoreStats,
     /// Tasks that wait in the injector.
     pub injected: usize,
-    /// Tasks that live.
+    /// Tasks that live. One that was joined just now may still be counted: that is the last its core does for it.
     pub live: u64,
     /// How long ago it was built.
     pub age: Duration,

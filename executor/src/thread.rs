@@ -31,7 +31,7 @@ pub use self::{
 
 use crate::{
     Priority,
-    scheduler::switching::suspend,
+    scheduler::switching::{Leave, suspend},
     sync::WakerSlot,
     task::{self, SpawnError, Start, Task, TaskError, TaskHandle, TaskId, waker},
     time::{self, Duration},
@@ -246,7 +246,7 @@ pub fn yield_now() {
     assert!(waker::current_header().is_some(), "no thread runs here");
     task::assert_may_wait();
     // Without memory for another stack, nobody else can have the core.
-    let _ = suspend(true);
+    let _ = suspend(Leave::ToGiveWay);
 }
 
 /// Waits for so long. Returns early if the thread is cancelled.

@@ -253,3 +253,34 @@ fn local_tasks_have_some_that_are_not_send() {
         assert!(error.to_string().contains("use `on_exit`"), "{error}");
     });
 }
+
+#[test]
+fn it_is_too_late_for_one_when_the_outcome_is_dropped() {
+    struct Outcome(Rc<Mutex<Vec<&'static str>>>);
+    impl Drop for Outcome {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push("dropped");
+            // Else this would be dropped by whoever is the last to know of the task, on any core.
+            let log = self.0.clone();
+            on_exit_local(async move { log.lock().unwrap().push("run") });
+        }
+    }
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let log = Rc::new(Mutex::new(Vec::new()));
+        let outcome = Outcome(log.clone());
+        let (give, got) = executor::sync::oneshot::channel();
+        task::spawn_local(async move {
+            assert!(give.send(task::current()).is_ok());
+            outcome
+        })
+        .detach();
+        let task = got.await.unwrap();
+        while !task.is_finished() {
+            yield_now().await;
+        }
+        // What was to run is gone, though somebody still knows of the task.
+        assert_eq!(Rc::strong_count(&log), 1);
+        assert_eq!(*log.lock().unwrap(), ["dropped"]);
+    });
+}

@@ -353,3 +353,26 @@ fn yielding_under_a_guard_or_a_lock_says_so() {
         other.await.unwrap();
     });
 }
+
+#[test]
+fn one_of_a_scope_that_could_not_be_spawned_does_not_run() {
+    for workers in [1, 2] {
+        let has_run = AtomicUsize::new(0);
+        let runtime = runtime(workers);
+        let scope = || {
+            thread::scope(|scope| {
+                let spawn = |builder: Builder| {
+                    let spawned = builder.spawn_scoped(scope, || has_run.fetch_add(1, Relaxed));
+                    spawned.map(drop)
+                };
+                assert!(spawn(Builder::new()).is_ok());
+                assert!(spawn(Builder::new().stack_size(1 << 60)).is_err());
+                // Cancelled before it begins, it runs all the same.
+                let cancelled = scope.spawn(|| has_run.fetch_add(10, Relaxed));
+                cancelled.cancel();
+            });
+        };
+        runtime.block_on(async { scope() });
+        assert_eq!(has_run.swap(0, Relaxed), 11);
+    }
+}

@@ -2,7 +2,8 @@
 
 use executor::{
     Runtime, TaskError,
-    task::{self, Builder, on_exit, spawn, spawn_local, try_wait, wait, yield_now},
+    sync::oneshot,
+    task::{self, Builder, nursery, on_exit, spawn, spawn_local, try_wait, wait, yield_now},
     thread,
     time::{Duration, sleep, timeout},
 };
@@ -440,5 +441,70 @@ fn polls_that_were_left_do_not_put_an_end_to_fair_turns() {
         for busy in busy {
             assert!(busy.await.unwrap(), "a task of low priority had no turn");
         }
+    });
+}
+
+/// Waits for `first` and, within the same poll, as sync code does, for `second`.
+fn wait_within_a_wait(first: oneshot::Receiver<()>, second: impl FnOnce()) {
+    let mut second = Some(second);
+    wait(async {
+        executor::join!(biased; async { first.await.unwrap() }, async move {
+            (second.take().unwrap())();
+        });
+    });
+}
+
+#[test]
+fn a_wake_for_a_wait_is_not_lost_to_a_wait_within_it() {
+    // The first is sent while the inner one waits: it goes on for that, finds nothing, and waits again.
+    let runtime = Runtime::builder().workers(1).virtual_clock().build();
+    runtime.unwrap().block_on(async {
+        let pause = || sleep(Duration::from_millis(1));
+        for in_nursery in [false, true] {
+            let (first, first_receiver) = oneshot::channel();
+            let (second, second_receiver) = oneshot::channel::<()>();
+            let waiter = thread::spawn(move || {
+                wait_within_a_wait(first_receiver, move || {
+                    if in_nursery {
+                        let children = nursery(|scope| {
+                            scope.spawn(async { second_receiver.await.map_err(drop) });
+                        });
+                        children.unwrap();
+                    } else {
+                        wait(second_receiver).unwrap();
+                    }
+                });
+            });
+            pause().await;
+            first.send(()).unwrap();
+            pause().await;
+            assert!(!waiter.is_finished());
+            second.send(()).unwrap();
+            let ended = timeout(Duration::from_secs(1), waiter).await;
+            ended.expect("the outer wait was never woken").unwrap();
+        }
+    });
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn who_awaits_with_a_guard_is_told() {
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let local = spawn_local(async {
+            let _guard = hal::preempt::guard();
+            yield_now().await;
+        });
+        let told = local.await.unwrap_err().to_string();
+        assert!(told.contains("awaits with a guard"), "{told}");
+        let in_wait = thread::spawn(|| {
+            wait(async {
+                let _masked = hal::irq::mask();
+                yield_now().await;
+            });
+        });
+        let told = in_wait.await.unwrap_err().to_string();
+        assert!(told.contains("with interrupts masked"), "{told}");
+        assert!(hal::preempt::is_allowed());
     });
 }

@@ -197,6 +197,20 @@ pub(crate) fn leave(frame: *mut Frame) -> *const Frame {
             preempt::ask(interrupted, preempt::REFILL);
         }
     }
+    #[cfg(target_os = "none")]
+    if interrupted.is_free()
+        && preempt::takes_overflow(interrupted)
+        && !interrupted.task().is_null()
+    {
+        // It was under a mask, and nobody has looked since; now it is as if it came just here.
+        let fault = Fault {
+            kind: FaultKind::Write,
+            address: arch::stack::below(interrupted),
+            in_handler: false,
+        };
+        // SAFETY: saved, as it is the frame of the interrupted context.
+        return go_on_with(upcalls().on_fault(&fault, unsafe { &*frame }));
+    }
     match upcalls().on_exit(interrupted) {
         None => frame,
         Some(switch) => go_on_with(switch),

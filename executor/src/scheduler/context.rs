@@ -48,8 +48,8 @@ pub(crate) struct Context {
     is_usual: bool,
     /// It is left because others are to run, not because it waits. Written by who leaves it.
     gave_way: Cell<bool>,
-    /// It gave way since it was last asked. Written by who leaves it, and by itself.
-    has_given_way: Cell<bool>,
+    /// How often its poll was left. Written by who leaves it.
+    times_left: Cell<usize>,
     /// Up to when its time was counted, if its task is tracked.
     counted_to: Cell<u64>,
     /// The last of what its poll has offered and not taken back. Written by itself.
@@ -86,7 +86,7 @@ impl Context {
                 stack: UnsafeCell::new(Some(stack)),
                 is_usual,
                 gave_way: Cell::new(false),
-                has_given_way: Cell::new(false),
+                times_left: Cell::new(0),
                 counted_to: Cell::new(0),
                 offers: Cell::new(None),
             });
@@ -156,23 +156,24 @@ impl Context {
         self.gave_way.set(gave_way);
     }
 
-    pub(super) fn gave_way(&self) -> bool {
+    /// Its poll was left; whether only for others to run.
+    pub(super) fn count_left(&self) -> bool {
         let gave_way = self.gave_way.get();
-        if gave_way {
-            self.has_given_way.set(true);
+        if gave_way && !cfg!(broken = "wait_though_it_gave_way")
+            || !gave_way && !cfg!(broken = "wait_though_it_waited")
+        {
+            self.times_left.set(self.times_left.get().wrapping_add(1));
         }
         gave_way
     }
 
-    /// It is about to look whether what it waits for has come.
-    pub(crate) fn begin_to_look(&self) {
-        self.has_given_way.set(false);
-    }
-
-    /// Whether it may wait: a wake that came after it began to look is still in its word. One that
-    /// came before it gave way is not, as being queued and being woken are one bit.
-    pub(super) fn may_wait(&self) -> bool {
-        !self.has_given_way.get() || cfg!(broken = "wait_though_it_gave_way")
+    /// How often its poll was left. Whoever waits asks this before he looks for what he waits for. If it
+    /// is the same when he has found nothing, a wake that came meanwhile is still in the context's word. Else it may
+    /// not be: being queued and being woken are one bit, which is cleared when the context goes on, maybe from
+    /// a wait within what he looked at.
+    #[inline]
+    pub(crate) fn times_left(&self) -> usize {
+        self.times_left.get()
     }
 
     /// What its poll has offered.

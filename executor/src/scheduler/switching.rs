@@ -198,7 +198,7 @@ impl Worker {
         if word.is_local() {
             self.hold_locals_for(context);
         }
-        let gave_way = context.gave_way();
+        let gave_way = context.count_left();
         if !cfg!(broken = "quantum_inherited") {
             // To the tick, what comes next is not this one any more.
             self.fairness.count();
@@ -227,15 +227,26 @@ impl Context {
     }
 }
 
+/// Why a poll is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// For others to run.
+    ToGiveWay,
+    /// Until it is woken: it has looked for what it waits for in vain. Before that it had been left
+    /// [so often](Context::times_left).
+    ToWait(usize),
+}
+
 /// Leaves the poll that runs here. It goes on when its context is woken or, if
 /// it only gives way, when its turn comes again; maybe on another core. One that
-/// is to wait and has given way since it [began to look](Context::begin_to_look)
-/// is not left: it has to look again.
+/// is to wait and was left since it began to look is not left: it has to look again.
 /// Err: there is no memory for a stack to go on with meanwhile; it was not left.
-pub(crate) fn suspend(gives_way: bool) -> Result<(), NoMemory> {
+pub(crate) fn suspend(why: Leave) -> Result<(), NoMemory> {
     let masked = irq::mask();
     let context = Context::current();
-    if !gives_way && !context.may_wait() {
+    if let Leave::ToWait(times_left) = why
+        && times_left != context.times_left()
+    {
         return Ok(());
     }
     let worker = Worker::served();
@@ -244,7 +255,7 @@ pub(crate) fn suspend(gives_way: bool) -> Result<(), NoMemory> {
     }
     let next = worker.take_spare().ok_or(NoMemory)?;
     worker.counters.0.suspensions.add(1);
-    context.set_gave_way(gives_way);
+    context.set_gave_way(why == Leave::ToGiveWay);
     let mut after = context.after(offer);
     if cfg!(broken = "offered_before_left") {
         (after.run)(after.argument);

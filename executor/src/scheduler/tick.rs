@@ -224,7 +224,7 @@ pub(crate) fn on_exit(block: &'static ContextBlock) -> Option<Switch> {
 pub(crate) fn give_way() {
     if waker::current_header().is_some() {
         // Without memory for another stack, nobody else can have the core.
-        let _ = switching::suspend(true);
+        let _ = switching::suspend(switching::Leave::ToGiveWay);
     }
 }
 

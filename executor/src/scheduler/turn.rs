@@ -316,6 +316,11 @@ impl Worker {
             return Turn::Over;
         }
         let turn = Self::poll_any(header, started);
+        // Others cannot keep a guard across an await. It is counted in this context, and not in that of the next poll.
+        assert!(
+            context::current().is_free(),
+            "a local task awaits with a guard, or with interrupts masked"
+        );
         Self::served().local_poll_ended(Context::current());
         turn
     }

@@ -33,7 +33,7 @@ pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()>>>;
 /// ```
 ///
 /// # Panics
-/// Outside a task.
+/// Outside a task, and where the outcome of one is dropped that nobody asks for: then it has ended.
 #[track_caller]
 pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
     let task =
@@ -46,7 +46,7 @@ pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
 /// that they run on.
 ///
 /// # Panics
-/// Outside a local task.
+/// Outside a local task, and as [`on_exit`].
 #[track_caller]
 pub fn on_exit_local(last: impl Future<Output = ()> + 'static) {
     let is_local = waker::current_header().is_some_and(|task| task.state.now().is_local());
@@ -62,7 +62,12 @@ pub fn on_exit_local(last: impl Future<Output = ()> + 'static) {
 
 /// # Safety
 /// It is `Send`, or the task, which is the current one, is local.
+#[track_caller]
 unsafe fn register(task: &Task, last: Finalizer) {
+    assert!(
+        !waker::has_ended(),
+        "`on_exit` is too late: the task has ended, and what it returned is being dropped"
+    );
     let extra = task.header().extra_or_new();
     // SAFETY: this is the task itself, so its core runs it, and nothing else looks at them now.
     unsafe { (*extra.finalizers.get()).push(last) };

@@ -97,6 +97,11 @@ impl<T> TaskHandle<T> {
         Some(self.take())
     }
 
+    /// Whether the outcome was taken: then the handle is no longer to be polled.
+    pub(super) fn is_taken(&self) -> bool {
+        self.progress == Progress::Taken
+    }
+
     /// Wakes this once when the task has ended, unless it has already, or somebody
     /// awaits the handle: then the waker comes back.
     pub(super) fn tell(&mut self, waker: Waker) -> Result<(), Waker> {

@@ -2,7 +2,10 @@
 
 use super::{TaskError, TaskHandle, cell::Header, extra::Extra, group::Children, waker};
 use crate::{
-    scheduler::{context::Context, switching::suspend},
+    scheduler::{
+        context::Context,
+        switching::{Leave, suspend},
+    },
     simple,
     thread::held::poll_checked,
 };
@@ -94,14 +97,16 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
     let waker = waker::borrowed(context.header());
     let mut wakes_us = task::Context::from_waker(&waker);
     loop {
-        context.begin_to_look();
+        let times_left = context.times_left();
         if let Poll::Ready(output) = poll_checked(|| future.as_mut().poll(&mut wakes_us)) {
             return output;
         }
+        // It may have kept a guard.
+        assert_may_wait();
         task.pass_on_cancel(&waker);
         super::waits_for(&"wait");
         context.make_tasks_of_offers();
-        if let Err(error) = suspend(false) {
+        if let Err(error) = suspend(Leave::ToWait(times_left)) {
             panic!("a task cannot wait: {error}");
         }
     }
@@ -177,6 +182,10 @@ impl Children for LeftPart {
         self.cancel_all();
         // SAFETY: as above.
         let part = unsafe { &mut *self.0.get() };
+        if part.is_taken() {
+            // The poll was lost after it had waited for it.
+            return Poll::Ready(());
+        }
         Pin::new(part).poll(context).map(drop)
     }
 }

@@ -61,6 +61,11 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
     unsafe { task.cast::<Header>().as_ref() }
 }
 
+/// Whether the task that runs in this context has ended, but for what is dropped of its outcome.
+pub(crate) fn has_ended() -> bool {
+    context::current().task().addr() & ENDED != 0
+}
+
 /// Set in the context's pointer to its task when that is no task, but a
 /// `block_on` from outside, and the pointer is to the runtime.
 const VISITOR: usize = 2;

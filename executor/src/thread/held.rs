@@ -3,6 +3,8 @@
 //! A context notes where each thread lock that it holds was taken. If a poll comes back without an answer
 //! and holds one more than before, whoever else wants that lock waits until that future is polled again; and
 //! if the other is polled by the same thread, for ever. `spawn` does not compile that; this is for what it does not see.
+//! The same holds for a guard against being switched away, and a mask of interrupts: they are counted in the context, and the next
+//! poll may be in another.
 
 #[cfg(debug_assertions)]
 use noted::Note;
@@ -84,7 +86,7 @@ mod noted {
     /// Polls something.
     ///
     /// # Panics
-    /// If it is pending and holds a thread lock that it did not hold before.
+    /// If it is pending and holds a thread lock, a guard or a mask that it did not hold before.
     #[track_caller]
     pub fn poll_checked<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
         let notes = || {
@@ -92,8 +94,13 @@ mod noted {
             notes.each_ref().map(|note| note.load(Relaxed))
         };
         let before = notes();
+        let was_free = is_free();
         let result = poll();
         if result.is_pending() {
+            assert!(
+                !was_free || is_free(),
+                "a future awaits with a guard against being switched away, or with interrupts masked: its next poll may be elsewhere"
+            );
             let mut changes = before.into_iter().zip(notes());
             let is_new = |(before, now): &(*mut (), *mut ())| before.is_null() && !now.is_null();
             if let Some((_, place)) = changes.find(is_new) {
@@ -102,6 +109,11 @@ mod noted {
             }
         }
         result
+    }
+
+    /// Whether this context holds neither a guard nor a mask.
+    fn is_free() -> bool {
+        context::current().is_free()
     }
 
     #[cold]

@@ -19,7 +19,10 @@ use core::{
     mem,
     task::{Context, Poll, Waker},
 };
-use hal::sync::{Lock, LockGuard, Rank, ranked};
+use hal::{
+    preempt,
+    sync::{Lock, LockGuard, Rank, ranked},
+};
 
 pub(super) struct Group<T, E> {
     /// The task that made the group.
@@ -173,6 +176,14 @@ impl<T, E> Group<T, E> {
 
     /// The child in this slot has ended. Called once for each, where it ended.
     pub(super) fn on_end(&self, slot: usize) {
+        drop(self.end(slot));
+    }
+
+    /// The same, with what is left to be dropped: code of others, in which whoever calls this may be lost. So that
+    /// comes after all that others wait for.
+    #[must_use = "it is to be dropped last"]
+    pub(super) fn end(&self, slot: usize) -> impl Sized + use<T, E> {
+        let _guard = preempt::guard();
         let mut state = self.state.lock();
         let is_closed = state.phase == Phase::Closed;
         let ended = mem::replace(&mut state.slots[slot], Slot::Free(None));
@@ -211,13 +222,13 @@ impl<T, E> Group<T, E> {
         let is_news = fails || state.live == 0;
         let waiter = if is_news { state.waiter.take() } else { None };
         drop(state);
-        drop((unwanted, handle));
         if fails {
             self.cancel_children();
         }
         if let Some(waiter) = waiter {
             waiter.wake();
         }
+        (unwanted, handle)
     }
 
     /// Cancels those that live now. Those that come later see the phase.

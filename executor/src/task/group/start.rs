@@ -67,15 +67,17 @@ impl<T: Send, E: Send> Group<T, E> {
         let told = handle.tell(waker);
         drop(state);
         bomb.defuse();
-        drop(guard);
-        match told {
-            Err(waker) => {
-                drop(waker);
-                self.on_end(slot);
+        let left = match told {
+            Err(waker) => Some((self.end(slot), waker)),
+            Ok(()) => {
+                if phase == Phase::Cancelled {
+                    task.cancel();
+                }
+                None
             }
-            Ok(()) if phase == Phase::Cancelled => _ = task.cancel(),
-            Ok(()) => {}
-        }
+        };
+        drop(guard);
+        drop(left);
         Ok(task)
     }
 

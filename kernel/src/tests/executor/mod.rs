@@ -12,6 +12,7 @@
 //! | `fairness` | who waits how long |
 //! | `pinned` | tasks that stay on their core |
 //! | `preemption` | polls that never await |
+//! | `lost` | polls whose stack is too small |
 //! | `migration` | polls and loops that go on on another core |
 //! | `parallel` | one piece of work on many cores |
 //! | `lifecycle` | building and shutting down |
@@ -21,6 +22,7 @@
 
 mod fairness;
 mod lifecycle;
+mod lost;
 mod memory;
 mod migration;
 mod modes;

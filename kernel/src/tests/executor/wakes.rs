@@ -3,7 +3,11 @@
 use super::{Table, join, on_all_cores, scaled, spawn, spawn_on};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use executor::{stats, task};
+use executor::{
+    stats,
+    sync::oneshot,
+    task::{self, yield_now},
+};
 use testing::kernel_test;
 
 /// Pairs on different cores, and pairs that go wherever they are taken: `wakes`
@@ -92,5 +96,39 @@ fn a_wake_is_not_lost_if_who_waits_for_it_gives_way_before() {
             })
         });
         join(players.collect::<Vec<_>>()).await;
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn a_wake_for_a_wait_is_not_lost_to_a_wait_within_it() {
+    on_all_cores(async {
+        for _ in 0..scaled(1_000) {
+            let (first, first_receiver) = oneshot::channel();
+            let (second, second_receiver) = oneshot::channel();
+            let waits = Arc::new(AtomicUsize::new(0));
+            let begun = waits.clone();
+            let waiter = spawn(async move {
+                task::wait(async {
+                    let inner = async {
+                        // Within the poll of the other, as sync code does.
+                        begun.store(1, Relaxed);
+                        task::wait(second_receiver).expect("it is sent");
+                    };
+                    executor::join!(biased; first_receiver, inner)
+                        .0
+                        .expect("it is sent");
+                });
+            });
+            while waits.load(Relaxed) == 0 {
+                yield_now().await;
+            }
+            // It goes on for the first, if it waits already, and then waits for the second again.
+            first.send(()).expect("somebody waits for it");
+            for _ in 0..4 {
+                yield_now().await;
+            }
+            second.send(()).expect("somebody waits for it");
+            join([waiter]).await;
+        }
     });
 }
