@@ -48,6 +48,15 @@ pub struct Barrier {
 impl Barrier {
     const_unless_loom! {
         /// A barrier for this many; for none it is as for one.
+        ///
+        /// ```
+        /// use executor::{block_on_simple, sync::Barrier};
+        ///
+        /// for size in [0, 1] {
+        ///     let barrier = Barrier::new(size);
+        ///     assert!(block_on_simple(barrier.wait()).is_leader());
+        /// }
+        /// ```
         pub const fn new(size: usize) -> Self {
             Self {
                 size,
@@ -59,6 +68,15 @@ impl Barrier {
     }
 
     /// Waits until all are there. It counts from the first poll.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, join, sync::Barrier};
+    ///
+    /// let barrier = Barrier::new(2);
+    /// let both = block_on_simple(async { join!(biased; barrier.wait(), barrier.wait()) });
+    /// assert!(!both.0.is_leader());
+    /// assert!(both.1.is_leader());
+    /// ```
     pub fn wait(&self) -> BarrierWait<'_> {
         BarrierWait {
             barrier: self,
@@ -70,6 +88,16 @@ impl Barrier {
 #[cfg(not(loom))]
 impl Barrier {
     /// As [`wait`](Self::wait), in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    ///
+    /// ```
+    /// use executor::sync::Barrier;
+    ///
+    /// static BARRIER: Barrier = Barrier::new(2);
+    ///
+    /// let other = std::thread::spawn(|| BARRIER.wait_blocking());
+    /// let this = BARRIER.wait_blocking();
+    /// assert_ne!(this.is_leader(), other.join().unwrap().is_leader());
+    /// ```
     #[track_caller]
     pub fn wait_blocking(&self) -> BarrierWaitResult {
         super::block_on(self.wait())
@@ -86,6 +114,19 @@ impl fmt::Debug for Barrier {
 }
 
 /// Future of [`Barrier::wait`]. Polled after it was ready, it takes part once more.
+///
+/// ```
+/// use executor::sync::{Barrier, BarrierWait};
+/// use std::{pin::{Pin, pin}, task::{Context, Waker}};
+///
+/// let barrier = Barrier::new(2);
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut first: Pin<Box<BarrierWait<'_>>> = Box::pin(barrier.wait());
+/// assert!(first.as_mut().poll(&mut cx).is_pending());
+/// drop(first);
+/// // The first was not there: this one waits too.
+/// assert!(pin!(barrier.wait()).poll(&mut cx).is_pending());
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct BarrierWait<'a> {
     barrier: &'a Barrier,
@@ -152,11 +193,28 @@ impl Drop for BarrierWait<'_> {
 }
 
 /// What [`Barrier::wait`] returns.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{Barrier, BarrierWaitResult}};
+///
+/// fn role(result: BarrierWaitResult) -> &'static str {
+///     if result.is_leader() { "leads" } else { "follows" }
+/// }
+/// assert_eq!(role(block_on_simple(Barrier::new(1).wait())), "leads");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
     /// Whether this one came last. That is one in each round.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, join, sync::Barrier};
+    ///
+    /// let barrier = Barrier::new(3);
+    /// let (a, b, c) = block_on_simple(async { join!(barrier.wait(), barrier.wait(), barrier.wait()) });
+    /// assert_eq!([a, b, c].iter().filter(|result| result.is_leader()).count(), 1);
+    /// ```
     pub fn is_leader(&self) -> bool {
         self.0
     }

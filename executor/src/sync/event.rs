@@ -39,6 +39,13 @@ pub struct Event {
 impl Event {
     const_unless_loom! {
         /// It has not happened.
+        ///
+        /// ```
+        /// use executor::sync::Event;
+        ///
+        /// static OPEN: Event = Event::new();
+        /// assert!(!OPEN.is_set());
+        /// ```
         pub const fn new() -> Self {
             Self::new_with(false)
         }
@@ -55,6 +62,15 @@ impl Event {
     }
 
     /// It has happened: wakes all who wait. What was done before is seen by whoever waited, or comes later.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Event};
+    ///
+    /// let event = Event::new();
+    /// event.set();
+    /// block_on_simple(event.wait());
+    /// assert!(event.is_set());
+    /// ```
     pub fn set(&self) {
         // Release pairs with the acquire in `is_set`. Before those are woken who did not see it: see `Wait`.
         let order = ordering!(Release unless seeded = "event_set_relaxed");
@@ -63,11 +79,25 @@ impl Event {
     }
 
     /// It has not happened: who comes from now on waits.
+    ///
+    /// ```
+    /// let event = executor::sync::Event::new();
+    /// event.set();
+    /// event.clear();
+    /// assert!(!event.is_set());
+    /// ```
     pub fn clear(&self) {
         self.is_set.store(false, Relaxed);
     }
 
     /// Whether it has happened.
+    ///
+    /// ```
+    /// let event = executor::sync::Event::new();
+    /// assert!(!event.is_set());
+    /// event.set();
+    /// assert!(event.is_set());
+    /// ```
     #[inline]
     pub fn is_set(&self) -> bool {
         // Acquire pairs with the release in `set`.
@@ -76,6 +106,17 @@ impl Event {
     }
 
     /// Waits until it has happened.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Event};
+    ///
+    /// static DONE: Event = Event::new();
+    ///
+    /// let worker = std::thread::spawn(|| DONE.set());
+    /// block_on_simple(DONE.wait());
+    /// assert!(DONE.is_set());
+    /// # worker.join().unwrap();
+    /// ```
     #[inline]
     pub fn wait(&self) -> Wait<'_> {
         // Made before the look at the flag: if that is set after the look, this hears of it.
@@ -102,6 +143,17 @@ impl fmt::Debug for Event {
 }
 
 /// Future of [`Event::wait`]. What happens from that call on counts, not only from the first poll.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{Event, Wait}};
+///
+/// let event = Event::new();
+/// let wait: Wait<'_> = event.wait();
+/// event.set();
+/// event.clear();
+/// // It has happened since.
+/// block_on_simple(wait);
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 pub struct Wait<'a> {

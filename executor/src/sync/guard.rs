@@ -12,6 +12,18 @@ use core::{
 ///
 /// Made by `map`, for example [`MutexGuard::map`](super::MutexGuard::map). It cannot be downgraded: the whole may be
 /// one that must not be read while its part is borrowed.
+///
+/// ```
+/// use executor::sync::{MappedGuard, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+///
+/// fn raise<H>(mut number: MappedGuard<H, u32>) {
+///     *number += 1;
+/// }
+/// let (mutex, lock) = (Mutex::new((1, 'a')), RwLock::new((2, 'b')));
+/// raise(MutexGuard::map(mutex.try_lock().unwrap(), |pair| &mut pair.0));
+/// raise(RwLockWriteGuard::map(lock.try_write().unwrap(), |pair| &mut pair.0));
+/// assert_eq!((mutex.into_inner().0, lock.into_inner().0), (2, 3));
+/// ```
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct MappedGuard<H, U: ?Sized> {
     value: Unique<U>,
@@ -19,6 +31,18 @@ pub struct MappedGuard<H, U: ?Sized> {
 }
 
 /// Reads what a lock guards, or a part of it; `H` holds the lock.
+///
+/// ```
+/// use executor::sync::{ReadGuard, RwLock};
+/// use std::sync::Arc;
+///
+/// fn length<H>(text: ReadGuard<H, String>) -> usize {
+///     text.len()
+/// }
+/// let lock = Arc::new(RwLock::new("four".to_string()));
+/// assert_eq!(length(lock.try_read().unwrap()), 4);
+/// assert_eq!(length(lock.try_read_owned().unwrap()), 4);
+/// ```
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct ReadGuard<H, U: ?Sized> {
     value: Shared<U>,
@@ -51,6 +75,17 @@ impl<H, U: ?Sized> MappedGuard<H, U> {
     }
 
     /// Keeps only a part of it.
+    ///
+    /// ```
+    /// use executor::sync::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// let mutex = Mutex::new(((1, 2), 3));
+    /// let pair = MutexGuard::map(mutex.try_lock().unwrap(), |all| &mut all.0);
+    /// let mut second = MappedMutexGuard::map(pair, |pair| &mut pair.1);
+    /// *second += 5;
+    /// drop(second);
+    /// assert_eq!(mutex.into_inner(), ((1, 7), 3));
+    /// ```
     pub fn map<V: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut U) -> &mut V,
@@ -61,6 +96,16 @@ impl<H, U: ?Sized> MappedGuard<H, U> {
     }
 
     /// Keeps only a part of it, if there is one.
+    ///
+    /// ```
+    /// use executor::sync::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// let mutex = Mutex::new((vec![1, 2], "list"));
+    /// let list = MutexGuard::map(mutex.try_lock().unwrap(), |pair| &mut pair.0);
+    /// let list = MappedMutexGuard::try_map(list, |list| list.get_mut(5)).unwrap_err();
+    /// let last = MappedMutexGuard::try_map(list, |list| list.last_mut()).unwrap();
+    /// assert_eq!(*last, 2);
+    /// ```
     pub fn try_map<V: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
@@ -104,6 +149,16 @@ impl<H, U: ?Sized> ReadGuard<H, U> {
     }
 
     /// Keeps only a part of it, if there is one.
+    ///
+    /// ```
+    /// use executor::sync::{RwLock, RwLockReadGuard};
+    ///
+    /// let lock = RwLock::new(vec![1, 2]);
+    /// let list = lock.try_read().unwrap();
+    /// let list = RwLockReadGuard::try_map(list, |list| list.get(5)).unwrap_err();
+    /// let last = RwLockReadGuard::try_map(list, |list| list.last()).unwrap();
+    /// assert_eq!(*last, 2);
+    /// ```
     pub fn try_map<V: ?Sized>(
         this: Self,
         part: impl FnOnce(&U) -> Option<&V>,

@@ -74,6 +74,13 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T> Mutex<T> {
     const_unless_loom! {
         /// A value that is not locked.
+        ///
+        /// ```
+        /// use executor::sync::Mutex;
+        ///
+        /// static COUNT: Mutex<u32> = Mutex::new(1);
+        /// assert_eq!(*COUNT.try_lock().unwrap(), 1);
+        /// ```
         #[doc(alias = "const_new")]
         pub const fn new(value: T) -> Self {
             Self {
@@ -87,6 +94,12 @@ impl<T> Mutex<T> {
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let mutex = executor::sync::Mutex::new(1);
+    /// *mutex.try_lock().unwrap() += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -94,6 +107,16 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     /// Locks it, and waits until it is this one's turn.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Mutex};
+    ///
+    /// let mutex = Mutex::new(vec![1]);
+    /// block_on_simple(async {
+    ///     mutex.lock().await.push(2);
+    ///     assert_eq!(*mutex.lock().await, [1, 2]);
+    /// });
+    /// ```
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Lock<'_, T> {
@@ -102,6 +125,14 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Locks it if nobody has it, or waits for it. In interrupts too.
+    ///
+    /// ```
+    /// let mutex = executor::sync::Mutex::new(1);
+    /// let guard = mutex.try_lock().unwrap();
+    /// assert!(mutex.try_lock().is_err());
+    /// drop(guard);
+    /// assert!(mutex.try_lock().is_ok());
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
@@ -144,6 +175,20 @@ impl<T: ?Sized> Mutex<T> {
 
     /// As [`lock`](Self::lock), but gives up after a while.
     ///
+    /// ```
+    /// use executor::{Runtime, sync::Mutex, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// static MUTEX: Mutex<u32> = Mutex::new(1);
+    /// let guard = MUTEX.try_lock().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(MUTEX.lock_timeout(Duration::from_millis(1)).await.is_err());
+    ///     drop(guard);
+    ///     assert!(MUTEX.lock_timeout(Duration::from_millis(1)).await.is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// If it has to wait where no [`Runtime`](crate::Runtime) runs: no timer would wake it.
     #[cfg(all(feature = "alloc", not(loom)))]
@@ -163,6 +208,12 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// The value, which nobody else can have: no lock is needed.
+    ///
+    /// ```
+    /// let mut mutex = executor::sync::Mutex::new(1);
+    /// *mutex.get_mut() += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -191,6 +242,17 @@ impl<T: ?Sized> Mutex<T> {
 
     /// As [`try_lock`](Self::try_lock), with a guard that borrows nothing. Not in interrupts: it may be the last to keep
     /// the mutex, and frees it then.
+    ///
+    /// ```
+    /// use executor::sync::Mutex;
+    /// use std::sync::Arc;
+    ///
+    /// let mutex = Arc::new(Mutex::new(5));
+    /// let guard = mutex.clone().try_lock_owned().unwrap();
+    /// assert!(mutex.clone().try_lock_owned().is_err());
+    /// drop(mutex);
+    /// assert_eq!(*guard, 5);
+    /// ```
     #[doc(alias = "try_lock_arc")]
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
@@ -242,6 +304,20 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
 }
 
 /// Future of [`Mutex::lock`].
+///
+/// ```
+/// use executor::sync::{Lock, Mutex};
+/// use std::{pin::Pin, task::{Context, Waker}};
+///
+/// let mutex = Mutex::new(1);
+/// let guard = mutex.try_lock().unwrap();
+/// let mut next: Pin<Box<Lock<'_, u32>>> = Box::pin(mutex.lock());
+/// assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// drop(guard);
+/// assert!(mutex.try_lock().is_err(), "it is the next one's turn");
+/// drop(next);
+/// assert!(mutex.try_lock().is_ok());
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Lock<'a, T: ?Sized>(Take<At<&'a Mutex<T>>>);
 
@@ -257,6 +333,17 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
 }
 
 /// Future of [`Mutex::lock_owned`].
+///
+/// ```
+/// use executor::{block_on_simple, sync::{LockOwned, Mutex}};
+/// use std::sync::Arc;
+///
+/// fn ask(mutex: &Arc<Mutex<u32>>) -> LockOwned<u32> {
+///     mutex.clone().lock_owned()
+/// }
+/// let asked = ask(&Arc::new(Mutex::new(5)));
+/// assert_eq!(*block_on_simple(asked), 5);
+/// ```
 #[cfg(feature = "alloc")]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct LockOwned<T: ?Sized>(Take<At<Arc<Mutex<T>>>>);
@@ -305,6 +392,18 @@ impl<T> From<T> for Mutex<T> {
 }
 
 /// Somebody has the lock, or waits for it.
+///
+/// ```
+/// use executor::sync::{Mutex, TryLockError};
+///
+/// fn take(mutex: &Mutex<u32>) -> Result<u32, TryLockError> {
+///     Ok(std::mem::take(&mut *mutex.try_lock()?))
+/// }
+/// let mutex = Mutex::new(1);
+/// assert_eq!(take(&mutex), Ok(1));
+/// let _guard = mutex.try_lock().unwrap();
+/// assert_eq!(take(&mutex).unwrap_err().to_string(), "the lock is taken");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TryLockError(());
 

@@ -68,6 +68,14 @@ pub struct Notify {
 impl Notify {
     const_unless_loom! {
         /// Nobody waits, nothing is stored.
+        ///
+        /// ```
+        /// use executor::sync::Notify;
+        /// use std::pin::pin;
+        ///
+        /// static NOTIFY: Notify = Notify::new();
+        /// assert!(!pin!(NOTIFY.notified()).enable());
+        /// ```
         #[doc(alias = "const_new")]
         pub const fn new() -> Self {
             Self {
@@ -81,6 +89,16 @@ impl Notify {
     ///
     /// The future takes part in [`notify_waiters`](Self::notify_waiters) from this call on, in
     /// [`notify_one`](Self::notify_one) from its first poll, or [`enable`](Notification::enable).
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Notify};
+    ///
+    /// static NOTIFY: Notify = Notify::new();
+    ///
+    /// let notifier = std::thread::spawn(|| NOTIFY.notify_one());
+    /// block_on_simple(NOTIFY.notified());
+    /// # notifier.join().unwrap();
+    /// ```
     #[inline]
     pub fn notified(&self) -> Notified<'_> {
         Notification::new(self)
@@ -108,6 +126,18 @@ impl Notify {
 
     /// Wakes the one who has waited longest. If nobody waits, the next who comes is
     /// notified at once; called twice before that, it is still only one.
+    ///
+    /// ```
+    /// use executor::sync::Notify;
+    /// use std::pin::pin;
+    ///
+    /// let notify = Notify::new();
+    /// notify.notify_one();
+    /// notify.notify_one();
+    /// // One is stored.
+    /// assert!(pin!(notify.notified()).enable());
+    /// assert!(!pin!(notify.notified()).enable());
+    /// ```
     #[inline]
     pub fn notify_one(&self) {
         if !self.store_permit() {
@@ -116,6 +146,18 @@ impl Notify {
     }
 
     /// As [`notify_one`](Self::notify_one), but wakes the one who came last.
+    ///
+    /// ```
+    /// use executor::sync::Notify;
+    /// use std::pin::pin;
+    ///
+    /// let notify = Notify::new();
+    /// let (mut first, mut last) = (pin!(notify.notified()), pin!(notify.notified()));
+    /// assert!(!first.as_mut().enable() && !last.as_mut().enable());
+    /// notify.notify_last();
+    /// assert!(last.enable());
+    /// assert!(!first.enable());
+    /// ```
     pub fn notify_last(&self) {
         if !self.store_permit() {
             self.notify_waiting(LAST);
@@ -123,6 +165,18 @@ impl Notify {
     }
 
     /// Wakes all who wait, and nobody who comes later: nothing is stored, and what is stored stays.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Notify};
+    /// use std::pin::pin;
+    ///
+    /// let notify = Notify::new();
+    /// let (first, second) = (notify.notified(), notify.notified());
+    /// notify.notify_waiters();
+    /// block_on_simple(first);
+    /// block_on_simple(second);
+    /// assert!(!pin!(notify.notified()).enable(), "this one comes later");
+    /// ```
     pub fn notify_waiters(&self) {
         // Release pairs with the acquires in `notified` and `take`.
         let order = ordering!(Release unless seeded = "notify_call_relaxed");
@@ -232,6 +286,23 @@ impl fmt::Debug for Notify {
 /// ready, it stays so.
 ///
 /// Dropped after [`notify_one`](Notify::notify_one) has chosen it and before it was polled, it passes that on to the next.
+///
+/// ```
+/// use executor::sync::{Notification, Notify};
+/// use std::{ops::Deref, pin::{Pin, pin}, sync::Arc};
+///
+/// fn begin<N: Deref<Target = Notify>>(waiting: Pin<&mut Notification<N>>) {
+///     assert!(!waiting.enable());
+/// }
+/// let notify = Arc::new(Notify::new());
+/// let mut first = Box::pin(notify.clone().notified_owned());
+/// let mut second = pin!(notify.notified());
+/// begin(first.as_mut());
+/// begin(second.as_mut());
+/// notify.notify_one();
+/// drop(first);
+/// assert!(second.enable(), "it was passed on");
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Notification<N: Deref<Target = Notify>> {
     /// A reference or an `Arc`: always the same one, which lives as long as this.
@@ -243,8 +314,31 @@ pub struct Notification<N: Deref<Target = Notify>> {
 }
 
 /// Waits for a [`Notify`] that it borrows.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{Notified, Notify}};
+///
+/// async fn look_again(changed: Notified<'_>, look: impl Fn() -> u32) -> u32 {
+///     changed.await;
+///     look()
+/// }
+/// let notify = Notify::new();
+/// notify.notify_one();
+/// assert_eq!(block_on_simple(look_again(notify.notified(), || 5)), 5);
+/// ```
 pub type Notified<'a> = Notification<&'a Notify>;
 /// Waits for a [`Notify`] that it keeps.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{Notify, OwnedNotified}};
+/// use std::sync::Arc;
+///
+/// let notify = Arc::new(Notify::new());
+/// let notified: OwnedNotified = notify.clone().notified_owned();
+/// notify.notify_waiters();
+/// drop(notify);
+/// block_on_simple(notified);
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedNotified = Notification<Arc<Notify>>;
 

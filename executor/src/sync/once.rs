@@ -41,6 +41,13 @@ unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 impl<T> OnceCell<T> {
     const_unless_loom! {
         /// Without a value.
+        ///
+        /// ```
+        /// use executor::sync::OnceCell;
+        ///
+        /// static NAME: OnceCell<String> = OnceCell::new();
+        /// assert_eq!(NAME.get(), None);
+        /// ```
         #[doc(alias = "const_new")]
         pub const fn new() -> Self {
             Self {
@@ -53,6 +60,13 @@ impl<T> OnceCell<T> {
 
     const_unless_loom! {
         /// With a value, or without.
+        ///
+        /// ```
+        /// use executor::sync::OnceCell;
+        ///
+        /// static PORT: OnceCell<u16> = OnceCell::new_with(Some(80));
+        /// assert_eq!(PORT.get(), Some(&80));
+        /// ```
         #[doc(alias = "const_new_with")]
         pub const fn new_with(value: Option<T>) -> Self {
             let is_set = value.is_some();
@@ -66,6 +80,13 @@ impl<T> OnceCell<T> {
     }
 
     /// Whether there is a value.
+    ///
+    /// ```
+    /// let cell = executor::sync::OnceCell::new();
+    /// assert!(!cell.initialized());
+    /// cell.set(1).unwrap();
+    /// assert!(cell.initialized());
+    /// ```
     #[doc(alias = "is_initialized")]
     #[inline]
     pub fn initialized(&self) -> bool {
@@ -74,6 +95,13 @@ impl<T> OnceCell<T> {
     }
 
     /// The value, if there is one.
+    ///
+    /// ```
+    /// let cell = executor::sync::OnceCell::new();
+    /// assert_eq!(cell.get(), None);
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
         if !self.initialized() {
@@ -84,11 +112,26 @@ impl<T> OnceCell<T> {
     }
 
     /// The value, if there is one.
+    ///
+    /// ```
+    /// let mut cell = executor::sync::OnceCell::from(1);
+    /// *cell.get_mut().unwrap() += 1;
+    /// assert_eq!(cell.get(), Some(&2));
+    /// ```
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut().as_mut()
     }
 
     /// Sets the value, if there is none and nobody is about to make it.
+    ///
+    /// ```
+    /// use executor::sync::{OnceCell, SetError};
+    ///
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.set(1), Ok(()));
+    /// assert_eq!(cell.set(2), Err(SetError::AlreadyInitializedError(2)));
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
         if self.initialized() {
             return Err(SetError::AlreadyInitializedError(value));
@@ -124,6 +167,16 @@ impl<T> OnceCell<T> {
     }
 
     /// The value; if there is none, `make` makes it, or another one who came before.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::OnceCell};
+    ///
+    /// let cell = OnceCell::new();
+    /// block_on_simple(async {
+    ///     assert_eq!(*cell.get_or_init(async || 1).await, 1);
+    ///     assert_eq!(*cell.get_or_init(async || 2).await, 1);
+    /// });
+    /// ```
     pub async fn get_or_init<F: Future<Output = T>>(&self, make: impl FnOnce() -> F) -> &T {
         if let Some(value) = self.get() {
             return value;
@@ -137,6 +190,16 @@ impl<T> OnceCell<T> {
     }
 
     /// The same, with a `make` that may fail: then there is still no value, and the next one tries.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::OnceCell};
+    ///
+    /// let cell = OnceCell::new();
+    /// block_on_simple(async {
+    ///     assert_eq!(cell.get_or_try_init(async || Err("not yet")).await, Err("not yet"));
+    ///     assert_eq!(cell.get_or_try_init(async || Ok::<_, ()>(1)).await, Ok(&1));
+    /// });
+    /// ```
     pub async fn get_or_try_init<E, F: Future<Output = Result<T, E>>>(
         &self,
         make: impl FnOnce() -> F,
@@ -163,11 +226,22 @@ impl<T> OnceCell<T> {
     }
 
     /// Takes the value out, and leaves none.
+    ///
+    /// ```
+    /// let mut cell = executor::sync::OnceCell::from(1);
+    /// assert_eq!(cell.take(), Some(1));
+    /// assert_eq!(cell.set(2), Ok(()));
+    /// ```
     pub fn take(&mut self) -> Option<T> {
         mem::take(self).into_inner()
     }
 
     /// The value, if there is one.
+    ///
+    /// ```
+    /// let cell = executor::sync::OnceCell::from("value".to_string());
+    /// assert_eq!(cell.into_inner().as_deref(), Some("value"));
+    /// ```
     pub fn into_inner(self) -> Option<T> {
         self.value.into_inner()
     }
@@ -190,6 +264,14 @@ impl<T> OnceCell<T> {
     }
 
     /// As [`get_or_try_init`](Self::get_or_try_init), in code that is not async.
+    ///
+    /// ```
+    /// use executor::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::new();
+    /// assert!(cell.get_or_try_init_blocking(|| "x".parse::<u32>()).is_err());
+    /// assert_eq!(cell.get_or_try_init_blocking(|| "7".parse::<u32>()), Ok(&7));
+    /// ```
     #[track_caller]
     pub fn get_or_try_init_blocking<E>(
         &self,
@@ -199,6 +281,16 @@ impl<T> OnceCell<T> {
     }
 
     /// As [`wait`](Self::wait), in code that is not async.
+    ///
+    /// ```
+    /// use executor::sync::OnceCell;
+    ///
+    /// static PORT: OnceCell<u16> = OnceCell::new();
+    ///
+    /// let client = std::thread::spawn(|| *PORT.wait_blocking());
+    /// PORT.set(80).unwrap();
+    /// assert_eq!(client.join().unwrap(), 80);
+    /// ```
     #[track_caller]
     pub fn wait_blocking(&self) -> &T {
         super::block_on(self.wait())
@@ -239,6 +331,17 @@ impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
 }
 
 /// Why a value could not be set; it is given back.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{OnceCell, SetError}};
+///
+/// let cell = OnceCell::new();
+/// block_on_simple(cell.get_or_init(async || {
+///     assert_eq!(cell.set(2), Err(SetError::InitializingError(2)));
+///     1
+/// }));
+/// assert_eq!(cell.set(3), Err(SetError::AlreadyInitializedError(3)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetError<T> {
     /// There is one.
@@ -249,11 +352,26 @@ pub enum SetError<T> {
 
 impl<T> SetError<T> {
     /// Whether there is one.
+    ///
+    /// ```
+    /// let cell = executor::sync::OnceCell::from(1);
+    /// assert!(cell.set(2).unwrap_err().is_already_init_err());
+    /// ```
     pub fn is_already_init_err(&self) -> bool {
         matches!(self, Self::AlreadyInitializedError(_))
     }
 
     /// Whether somebody is about to make one.
+    ///
+    /// ```
+    /// use executor::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::new();
+    /// cell.get_or_init_blocking(|| {
+    ///     assert!(cell.set(2).unwrap_err().is_initializing_err());
+    ///     1
+    /// });
+    /// ```
     pub fn is_initializing_err(&self) -> bool {
         matches!(self, Self::InitializingError(_))
     }
@@ -287,6 +405,14 @@ pub struct Lazy<T, F> {
 impl<T, F> Lazy<T, F> {
     const_unless_loom! {
         /// A value that `make` makes.
+        ///
+        /// ```
+        /// use executor::{block_on_simple, sync::Lazy};
+        /// use std::future::{Ready, ready};
+        ///
+        /// static ANSWER: Lazy<u32, fn() -> Ready<u32>> = Lazy::new(|| ready(6 * 7));
+        /// assert_eq!(*block_on_simple(ANSWER.get()), 42);
+        /// ```
         pub const fn new(make: F) -> Self {
             Self {
                 cell: OnceCell::new(),
@@ -296,6 +422,19 @@ impl<T, F> Lazy<T, F> {
     }
 
     /// The value; the first who asks makes it, the others wait for it.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Lazy};
+    /// use std::cell::Cell;
+    ///
+    /// let made = Cell::new(0);
+    /// let lazy = Lazy::new(|| {
+    ///     made.set(made.get() + 1);
+    ///     async { "value" }
+    /// });
+    /// assert_eq!(block_on_simple(async { (*lazy.get().await, *lazy.get().await) }), ("value", "value"));
+    /// assert_eq!(made.get(), 1);
+    /// ```
     pub async fn get<M: Future<Output = T>>(&self) -> &T
     where
         F: Fn() -> M,
@@ -304,6 +443,15 @@ impl<T, F> Lazy<T, F> {
     }
 
     /// The value, if it was made.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Lazy};
+    ///
+    /// let lazy = Lazy::new(async || 1);
+    /// assert_eq!(lazy.try_get(), None);
+    /// block_on_simple(lazy.get());
+    /// assert_eq!(lazy.try_get(), Some(&1));
+    /// ```
     pub fn try_get(&self) -> Option<&T> {
         self.cell.get()
     }
@@ -334,6 +482,13 @@ pub struct Once(OnceCell<()>);
 impl Once {
     const_unless_loom! {
         /// Work that nobody has done.
+        ///
+        /// ```
+        /// use executor::sync::Once;
+        ///
+        /// static SETUP: Once = Once::new();
+        /// assert!(!SETUP.is_completed());
+        /// ```
         pub const fn new() -> Self {
             Self(OnceCell::new())
         }
@@ -341,11 +496,32 @@ impl Once {
 
     /// Returns when the work is done; the first who comes does it. If that one is dropped or panics before, the
     /// next does it.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Once};
+    /// use std::cell::Cell;
+    ///
+    /// let (once, calls) = (Once::new(), Cell::new(0));
+    /// block_on_simple(async {
+    ///     for _ in 0..3 {
+    ///         once.call_once(async || calls.set(calls.get() + 1)).await;
+    ///     }
+    /// });
+    /// assert_eq!(calls.get(), 1);
+    /// ```
     pub async fn call_once<F: Future<Output = ()>>(&self, work: impl FnOnce() -> F) {
         self.0.get_or_init(work).await;
     }
 
     /// Whether it is done.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Once};
+    ///
+    /// let once = Once::new();
+    /// block_on_simple(once.call_once(async || assert!(!once.is_completed())));
+    /// assert!(once.is_completed());
+    /// ```
     pub fn is_completed(&self) -> bool {
         self.0.initialized()
     }

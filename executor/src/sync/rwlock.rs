@@ -74,6 +74,13 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 impl<T> RwLock<T> {
     const_unless_loom! {
         /// A value that nobody reads or writes.
+        ///
+        /// ```
+        /// use executor::sync::RwLock;
+        ///
+        /// static LIMIT: RwLock<u32> = RwLock::new(1);
+        /// assert_eq!(*LIMIT.try_read().unwrap(), 1);
+        /// ```
         #[doc(alias = "const_new")]
         pub const fn new(value: T) -> Self {
             Self::with_max_readers(value, READERS)
@@ -82,6 +89,16 @@ impl<T> RwLock<T> {
 
     const_unless_loom! {
         /// A value that so many may read at once. One more waits, as for a writer.
+        ///
+        /// ```
+        /// use executor::sync::RwLock;
+        ///
+        /// let lock = RwLock::with_max_readers(1, 2);
+        /// let (_first, second) = (lock.try_read().unwrap(), lock.try_read().unwrap());
+        /// assert!(lock.try_read().is_err());
+        /// drop(second);
+        /// assert!(lock.try_read().is_ok());
+        /// ```
         ///
         /// # Panics
         /// If that is none, or more than `u32::MAX >> 3`.
@@ -102,6 +119,12 @@ impl<T> RwLock<T> {
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let lock = executor::sync::RwLock::new(1);
+    /// *lock.try_write().unwrap() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -109,6 +132,17 @@ impl<T> RwLock<T> {
 
 impl<T: ?Sized> RwLock<T> {
     /// Locks it to read, and waits while somebody writes or waits to.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::RwLock};
+    ///
+    /// let lock = RwLock::new(1);
+    /// block_on_simple(async {
+    ///     let value = lock.read().await;
+    ///     assert_eq!(*value, 1);
+    ///     assert!(lock.try_write().is_err());
+    /// });
+    /// ```
     #[inline]
     #[track_caller]
     pub fn read(&self) -> Read<&Self> {
@@ -116,6 +150,16 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Locks it to write, and waits until nobody else reads or writes.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::RwLock};
+    ///
+    /// let lock = RwLock::new(vec![1]);
+    /// block_on_simple(async {
+    ///     lock.write().await.push(2);
+    ///     assert_eq!(*lock.read().await, [1, 2]);
+    /// });
+    /// ```
     #[inline]
     #[track_caller]
     pub fn write(&self) -> Write<&Self> {
@@ -123,6 +167,16 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Locks it to read if nobody writes or waits. In interrupts too.
+    ///
+    /// ```
+    /// let lock = executor::sync::RwLock::new(1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_read().is_ok());
+    /// drop(reader);
+    /// let writer = lock.try_write().unwrap();
+    /// assert!(lock.try_read().is_err());
+    /// # drop(writer);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
@@ -130,6 +184,15 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Locks it to write if nobody has it or waits. In interrupts too.
+    ///
+    /// ```
+    /// let lock = executor::sync::RwLock::new(1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_write().is_err());
+    /// drop(reader);
+    /// *lock.try_write().unwrap() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
@@ -137,6 +200,12 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// The value, which nobody else can have: no lock is needed.
+    ///
+    /// ```
+    /// let mut lock = executor::sync::RwLock::new(1);
+    /// *lock.get_mut() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -145,6 +214,17 @@ impl<T: ?Sized> RwLock<T> {
 #[cfg(not(loom))]
 impl<T: ?Sized> RwLock<T> {
     /// Locks it to read, in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    ///
+    /// ```
+    /// use executor::sync::RwLock;
+    ///
+    /// static LOCK: RwLock<u32> = RwLock::new(1);
+    ///
+    /// let writer = LOCK.try_write().unwrap();
+    /// let reader = std::thread::spawn(|| *LOCK.read_blocking());
+    /// drop(writer);
+    /// assert_eq!(reader.join().unwrap(), 1);
+    /// ```
     #[doc(alias = "blocking_read")]
     #[track_caller]
     pub fn read_blocking(&self) -> RwLockReadGuard<'_, T> {
@@ -155,6 +235,19 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Locks it to write, in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    ///
+    /// ```
+    /// use executor::sync::RwLock;
+    ///
+    /// static LOCK: RwLock<u32> = RwLock::new(1);
+    ///
+    /// let reader = LOCK.try_read().unwrap();
+    /// let writer = std::thread::spawn(|| *LOCK.write_blocking() += 1);
+    /// assert_eq!(*reader, 1);
+    /// drop(reader);
+    /// writer.join().unwrap();
+    /// assert_eq!(*LOCK.read_blocking(), 2);
+    /// ```
     #[doc(alias = "blocking_write")]
     #[track_caller]
     pub fn write_blocking(&self) -> RwLockWriteGuard<'_, T> {
@@ -168,6 +261,20 @@ impl<T: ?Sized> RwLock<T> {
 #[cfg(all(feature = "alloc", not(loom)))]
 impl<T: ?Sized> RwLock<T> {
     /// As [`read`](Self::read), but gives up after a while.
+    ///
+    /// ```
+    /// use executor::{Runtime, sync::RwLock, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// static LOCK: RwLock<u32> = RwLock::new(1);
+    /// let writer = LOCK.try_write().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(LOCK.read_timeout(Duration::from_millis(1)).await.is_err());
+    ///     drop(writer);
+    ///     assert!(LOCK.read_timeout(Duration::from_millis(1)).await.is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// If it has to wait where no [`Runtime`](crate::Runtime) runs: no timer would wake it.
@@ -187,6 +294,20 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// As [`write`](Self::write), but gives up after a while.
+    ///
+    /// ```
+    /// use executor::{Runtime, sync::RwLock, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// static LOCK: RwLock<u32> = RwLock::new(1);
+    /// let reader = LOCK.try_read().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(LOCK.write_timeout(Duration::from_millis(1)).await.is_err());
+    ///     drop(reader);
+    ///     assert!(LOCK.write_timeout(Duration::from_millis(1)).await.is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`read_timeout`](Self::read_timeout).
@@ -208,6 +329,17 @@ impl<T: ?Sized> RwLock<T> {
 #[cfg(feature = "alloc")]
 impl<T: ?Sized> RwLock<T> {
     /// As [`read`](Self::read), with a guard that keeps the lock and so borrows nothing.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::RwLock};
+    /// use std::sync::Arc;
+    ///
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let guard = block_on_simple(lock.clone().read_owned());
+    /// assert!(lock.try_write().is_err());
+    /// drop(lock);
+    /// assert_eq!(*guard, 1);
+    /// ```
     #[doc(alias = "read_arc")]
     #[track_caller]
     pub fn read_owned(self: Arc<Self>) -> Read<Arc<Self>> {
@@ -235,6 +367,17 @@ impl<T: ?Sized> RwLock<T> {
 
     /// As [`try_read`](Self::try_read), with a guard that borrows nothing. Not in interrupts: it may be the last to keep
     /// the lock, and frees it then.
+    ///
+    /// ```
+    /// use executor::sync::RwLock;
+    /// use std::sync::Arc;
+    ///
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let guard = lock.clone().try_read_owned().unwrap();
+    /// assert!(lock.try_write().is_err());
+    /// drop(lock);
+    /// assert_eq!(*guard, 1);
+    /// ```
     #[doc(alias = "try_read_arc")]
     #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
@@ -243,6 +386,18 @@ impl<T: ?Sized> RwLock<T> {
 
     /// As [`try_write`](Self::try_write), with a guard that borrows nothing. Not in interrupts, as that of
     /// [`try_read_owned`](Self::try_read_owned).
+    ///
+    /// ```
+    /// use executor::sync::RwLock;
+    /// use std::sync::Arc;
+    ///
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let mut guard = lock.clone().try_write_owned().unwrap();
+    /// assert!(lock.clone().try_write_owned().is_err());
+    /// *guard += 1;
+    /// drop(guard);
+    /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// ```
     #[doc(alias = "try_write_arc")]
     #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
@@ -314,10 +469,33 @@ unsafe impl<L: Keeper> Home for At<L> {
 }
 
 /// Future of [`RwLock::read`] and [`read_owned`](RwLock::read_owned); `L` refers to the lock.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{Read, RwLock}};
+///
+/// async fn first(list: Read<&RwLock<Vec<u32>>>) -> u32 {
+///     list.await[0]
+/// }
+/// let lock = RwLock::new(vec![1, 2]);
+/// assert_eq!(block_on_simple(first(lock.read())), 1);
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Read<L: Keeper>(Take<At<L>>);
 
 /// Future of [`RwLock::write`] and [`write_owned`](RwLock::write_owned); `L` refers to the lock.
+///
+/// ```
+/// use executor::sync::{RwLock, Write};
+/// use std::{pin::Pin, task::{Context, Waker}};
+///
+/// let lock = RwLock::new(1);
+/// let _reader = lock.try_read().unwrap();
+/// let mut writer: Pin<Box<Write<&RwLock<u32>>>> = Box::pin(lock.write());
+/// assert!(writer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// assert!(lock.try_read().is_err(), "it would be after the writer");
+/// drop(writer);
+/// assert!(lock.try_read().is_ok());
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Write<L: Keeper>(Take<At<L>>);
 

@@ -39,10 +39,24 @@ pub struct Semaphore {
 
 impl Semaphore {
     /// How many permits there can be.
+    ///
+    /// ```
+    /// use executor::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
+    /// assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+    /// ```
     pub const MAX_PERMITS: usize = permits::MAX;
 
     const_unless_loom! {
         /// A semaphore with this many permits.
+        ///
+        /// ```
+        /// use executor::sync::Semaphore;
+        ///
+        /// static ROOMS: Semaphore = Semaphore::new(2);
+        /// assert_eq!(ROOMS.available_permits(), 2);
+        /// ```
         ///
         /// # Panics
         /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
@@ -56,11 +70,30 @@ impl Semaphore {
     }
 
     /// How many permits can be taken now. None while somebody waits: what there is, he has.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// let _two = semaphore.try_acquire_many(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
     pub fn available_permits(&self) -> usize {
         self.permits.available()
     }
 
     /// Adds permits. In interrupts too.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Semaphore};
+    ///
+    /// static ARRIVED: Semaphore = Semaphore::new(0);
+    ///
+    /// let producer = std::thread::spawn(|| ARRIVED.add_permits(2));
+    /// block_on_simple(async {
+    ///     ARRIVED.acquire().await.unwrap().forget();
+    ///     ARRIVED.acquire().await.unwrap().forget();
+    /// });
+    /// # producer.join().unwrap();
+    /// ```
     ///
     /// # Panics
     /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS) then.
@@ -74,17 +107,43 @@ impl Semaphore {
     }
 
     /// Takes up to `count` permits away for good: how many those were.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// assert_eq!(semaphore.forget_permits(2), 2);
+    /// assert_eq!(semaphore.forget_permits(2), 1);
+    /// assert!(semaphore.try_acquire().is_err());
+    /// ```
     pub fn forget_permits(&self, count: usize) -> usize {
         self.permits.remove(count)
     }
 
     /// Takes a permit, and waits for one if there is none.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = block_on_simple(semaphore.acquire()).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
     #[inline]
     pub fn acquire(&self) -> Acquire<&Self> {
         self.acquire_many(1)
     }
 
     /// Takes several permits, all at once, and waits until there are as many.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// let permit = block_on_simple(semaphore.acquire_many(2)).unwrap();
+    /// assert_eq!(permit.num_permits(), 2);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
     #[inline]
     pub fn acquire_many(&self, count: u32) -> Acquire<&Self> {
         Acquire {
@@ -94,12 +153,26 @@ impl Semaphore {
     }
 
     /// Takes a permit if there is one and nobody waits.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(1);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert!(semaphore.try_acquire().is_err());
+    /// drop(permit);
+    /// assert!(semaphore.try_acquire().is_ok());
+    /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.try_acquire_many(1)
     }
 
     /// Takes several permits if there are as many and nobody waits.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// assert!(semaphore.try_acquire_many(4).is_err());
+    /// assert_eq!(semaphore.try_acquire_many(3).unwrap().num_permits(), 3);
+    /// ```
     #[inline]
     pub fn try_acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.permits.try_take(count as usize)?;
@@ -110,6 +183,17 @@ impl Semaphore {
     }
 
     /// As [`acquire`](Self::acquire), in code that is not async; see [`Mutex::lock_blocking`](super::Mutex::lock_blocking).
+    ///
+    /// ```
+    /// use executor::sync::Semaphore;
+    ///
+    /// static DONE: Semaphore = Semaphore::new(0);
+    ///
+    /// let worker = std::thread::spawn(|| DONE.add_permits(1));
+    /// DONE.acquire_blocking().unwrap().forget();
+    /// assert_eq!(DONE.available_permits(), 0);
+    /// # worker.join().unwrap();
+    /// ```
     #[doc(alias = "blocking_acquire")]
     #[cfg(not(loom))]
     #[track_caller]
@@ -118,6 +202,19 @@ impl Semaphore {
     }
 
     /// As [`acquire_many`](Self::acquire_many), in code that is not async.
+    ///
+    /// ```
+    /// use executor::sync::Semaphore;
+    ///
+    /// static DONE: Semaphore = Semaphore::new(0);
+    ///
+    /// let workers = [1, 2].map(|_| std::thread::spawn(|| DONE.add_permits(1)));
+    /// // Waits for both.
+    /// DONE.acquire_many_blocking(2).unwrap().forget();
+    /// # for worker in workers {
+    /// #     worker.join().unwrap();
+    /// # }
+    /// ```
     #[doc(alias = "blocking_acquire_many")]
     #[cfg(not(loom))]
     #[track_caller]
@@ -140,6 +237,13 @@ impl Semaphore {
     }
 
     /// Whether it was closed.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(1);
+    /// assert!(!semaphore.is_closed());
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.permits.is_closed()
     }
@@ -204,6 +308,16 @@ impl Semaphore {
     }
 
     /// As [`acquire_many`](Self::acquire_many), with a permit that borrows nothing.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::Semaphore};
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// let permit = block_on_simple(semaphore.clone().acquire_many_owned(2)).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(permit);
+    /// ```
     pub fn acquire_many_owned(self: Arc<Self>, count: u32) -> Acquire<Arc<Self>> {
         Acquire {
             take: Take::new(self, count as usize),
@@ -212,12 +326,33 @@ impl Semaphore {
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that borrows nothing.
+    ///
+    /// ```
+    /// use executor::sync::Semaphore;
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let permit = semaphore.clone().try_acquire_owned().unwrap();
+    /// assert!(semaphore.clone().try_acquire_owned().is_err());
+    /// std::thread::spawn(|| drop(permit)).join().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
     #[doc(alias = "try_acquire_arc")]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         self.try_acquire_many_owned(1)
     }
 
     /// As [`try_acquire_many`](Self::try_acquire_many), with a permit that borrows nothing.
+    ///
+    /// ```
+    /// use executor::sync::Semaphore;
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// assert!(semaphore.clone().try_acquire_many_owned(4).is_err());
+    /// let permit = semaphore.try_acquire_many_owned(2).unwrap();
+    /// assert_eq!(permit.semaphore().available_permits(), 1);
+    /// ```
     pub fn try_acquire_many_owned(
         self: Arc<Self>,
         count: u32,
@@ -260,6 +395,18 @@ unsafe impl Home for Arc<Semaphore> {
 }
 
 /// Future of [`Semaphore::acquire`] and its kin; `S` refers to the semaphore.
+///
+/// ```
+/// use executor::sync::{Acquire, Semaphore};
+/// use std::{pin::Pin, task::{Context, Waker}};
+///
+/// let semaphore = Semaphore::new(1);
+/// let mut both: Pin<Box<Acquire<&Semaphore>>> = Box::pin(semaphore.acquire_many(2));
+/// assert!(both.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// assert!(semaphore.try_acquire().is_err(), "it waits with what there is");
+/// drop(both);
+/// assert!(semaphore.try_acquire().is_ok());
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Acquire<S: Home> {
     take: Take<S>,
@@ -282,6 +429,19 @@ impl<S: Home + Deref<Target = Semaphore>> Future for Acquire<S> {
 }
 
 /// Permits that were taken from a semaphore, to which `S` refers; dropped, they are given back.
+///
+/// ```
+/// use executor::sync::{Permit, Semaphore};
+/// use std::{ops::Deref, sync::Arc};
+///
+/// fn work<S: Deref<Target = Semaphore>>(permit: Permit<S>) {
+///     assert_eq!(permit.semaphore().available_permits(), 0);
+/// }
+/// let semaphore = Arc::new(Semaphore::new(1));
+/// work(semaphore.try_acquire().unwrap());
+/// work(semaphore.clone().try_acquire_owned().unwrap());
+/// assert_eq!(semaphore.available_permits(), 1);
+/// ```
 #[must_use = "a permit that is dropped is given back at once"]
 #[derive(Debug)]
 pub struct Permit<S: Deref<Target = Semaphore>> {
@@ -290,19 +450,59 @@ pub struct Permit<S: Deref<Target = Semaphore>> {
 }
 
 /// Permits of a semaphore that they borrow.
+///
+/// ```
+/// use executor::sync::{Semaphore, SemaphorePermit};
+///
+/// struct Guest<'a>(SemaphorePermit<'a>);
+///
+/// let rooms = Semaphore::new(1);
+/// let guest = Guest(rooms.try_acquire().unwrap());
+/// assert_eq!(rooms.available_permits(), 0);
+/// drop(guest);
+/// assert_eq!(rooms.available_permits(), 1);
+/// ```
 pub type SemaphorePermit<'a> = Permit<&'a Semaphore>;
 
 /// Permits that keep their semaphore, and borrow nothing.
+///
+/// ```
+/// use executor::sync::{OwnedSemaphorePermit, Semaphore};
+/// use std::sync::Arc;
+///
+/// struct Guest(OwnedSemaphorePermit);
+///
+/// let rooms = Arc::new(Semaphore::new(1));
+/// let guest = Guest(rooms.clone().try_acquire_owned().unwrap());
+/// assert_eq!(rooms.available_permits(), 0);
+/// drop(guest);
+/// assert_eq!(rooms.available_permits(), 1);
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedSemaphorePermit = Permit<Arc<Semaphore>>;
 
 impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// Drops it without giving it back: the semaphore has fewer from now on.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// semaphore.try_acquire().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
     pub fn forget(mut self) {
         self.count = 0;
     }
 
     /// Joins another permit of the same semaphore to this.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire().unwrap();
+    /// permit.merge(semaphore.try_acquire_many(2).unwrap());
+    /// assert_eq!(permit.num_permits(), 3);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 3);
+    /// ```
     ///
     /// # Panics
     /// If it is of another semaphore.
@@ -316,6 +516,14 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     }
 
     /// Splits so many off, for a permit of their own. None: it has not that many.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire_many(3).unwrap();
+    /// drop(permit.split(2).unwrap());
+    /// assert_eq!((permit.num_permits(), semaphore.available_permits()), (1, 2));
+    /// assert!(permit.split(2).is_none());
+    /// ```
     pub fn split(&mut self, count: usize) -> Option<Self>
     where
         S: Clone,
@@ -329,11 +537,23 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     }
 
     /// How many permits it stands for.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// let permit = semaphore.try_acquire_many(2).unwrap();
+    /// assert_eq!(permit.num_permits(), 2);
+    /// ```
     pub fn num_permits(&self) -> usize {
         self.count as usize
     }
 
     /// The semaphore that it is of.
+    ///
+    /// ```
+    /// let semaphore = executor::sync::Semaphore::new(3);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(permit.semaphore().available_permits(), 2);
+    /// ```
     pub fn semaphore(&self) -> &S {
         &self.semaphore
     }
@@ -349,10 +569,28 @@ impl<S: Deref<Target = Semaphore>> Drop for Permit<S> {
 }
 
 /// The semaphore was closed.
+///
+/// ```
+/// use executor::{block_on_simple, sync::{AcquireError, Semaphore}};
+///
+/// let semaphore = Semaphore::new(1);
+/// semaphore.close();
+/// let error: AcquireError = block_on_simple(semaphore.acquire()).unwrap_err();
+/// assert_eq!(error.to_string(), "the semaphore is closed");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcquireError(());
 
 /// Why a permit could not be taken at once.
+///
+/// ```
+/// use executor::sync::{Semaphore, TryAcquireError};
+///
+/// let semaphore = Semaphore::new(0);
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+/// semaphore.close();
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryAcquireError {
     /// The semaphore was closed.
@@ -362,6 +600,21 @@ pub enum TryAcquireError {
 }
 
 /// Why a permit was not taken in time.
+///
+/// ```
+/// use executor::{Runtime, sync::{AcquireTimeoutError, Semaphore}, time::Duration};
+///
+/// # let runtime = Runtime::builder().workers(1).build()?;
+/// runtime.block_on(async {
+///     let (semaphore, limit) = (Semaphore::new(0), Duration::from_millis(1));
+///     let error = semaphore.acquire_timeout(limit).await.unwrap_err();
+///     assert_eq!(error, AcquireTimeoutError::Elapsed);
+///     semaphore.close();
+///     let error = semaphore.acquire_timeout(limit).await.unwrap_err();
+///     assert_eq!(error, AcquireTimeoutError::Closed);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 #[cfg(all(feature = "alloc", not(loom)))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AcquireTimeoutError {

@@ -12,16 +12,62 @@ use hal::sync::Lock;
 /// The lock masks interrupts for a few instructions; wakers are cloned before,
 /// woken and dropped after, because all of that is foreign code. It allocates nothing
 /// and works without a runtime.
+///
+/// ```
+/// use executor::{block_on_simple, sync::WakerSlot};
+/// use std::{future::poll_fn, sync::atomic::{AtomicBool, Ordering::{Acquire, Release}}, task::Poll};
+///
+/// static ARRIVED: AtomicBool = AtomicBool::new(false);
+/// static SLOT: WakerSlot = WakerSlot::new();
+///
+/// fn on_interrupt() {
+///     ARRIVED.store(true, Release);
+///     SLOT.wake();
+/// }
+/// # let interrupt = std::thread::spawn(on_interrupt);
+/// block_on_simple(poll_fn(|cx| {
+///     SLOT.register(cx.waker());
+///     if ARRIVED.load(Acquire) { Poll::Ready(()) } else { Poll::Pending }
+/// }));
+/// # interrupt.join().unwrap();
+/// ```
 pub struct WakerSlot(Lock<Option<Waker>>);
 
 impl WakerSlot {
     /// Nobody waits.
+    ///
+    /// ```
+    /// use executor::sync::WakerSlot;
+    ///
+    /// static SLOT: WakerSlot = WakerSlot::new();
+    /// SLOT.wake();
+    /// ```
     pub const fn new() -> Self {
         Self(Lock::new(None))
     }
 
     /// Sees to it that the next [`wake`](Self::wake) wakes `waker`. One that was
     /// registered before is forgotten: there is one place.
+    ///
+    /// ```
+    /// use executor::sync::WakerSlot;
+    /// # use std::{sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}}, task::{Wake, Waker}};
+    /// # #[derive(Default)]
+    /// # struct Counter(AtomicU32);
+    /// # impl Wake for Counter {
+    /// #     fn wake(self: Arc<Self>) {
+    /// #         self.0.fetch_add(1, Relaxed);
+    /// #     }
+    /// # }
+    ///
+    /// // Each counts how often it is woken.
+    /// let (first, second) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
+    /// let slot = WakerSlot::new();
+    /// slot.register(&Waker::from(first.clone()));
+    /// slot.register(&Waker::from(second.clone()));
+    /// slot.wake();
+    /// assert_eq!((first.0.load(Relaxed), second.0.load(Relaxed)), (0, 1));
+    /// ```
     pub fn register(&self, waker: &Waker) {
         let is_same = |own: &Waker| own.will_wake(waker);
         if self.0.lock().as_ref().is_some_and(is_same) {
@@ -33,6 +79,26 @@ impl WakerSlot {
     }
 
     /// Wakes whoever has registered, once. From any context, interrupts too.
+    ///
+    /// ```
+    /// use executor::sync::WakerSlot;
+    /// # use std::{sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}}, task::{Wake, Waker}};
+    /// # #[derive(Default)]
+    /// # struct Counter(AtomicU32);
+    /// # impl Wake for Counter {
+    /// #     fn wake(self: Arc<Self>) {
+    /// #         self.0.fetch_add(1, Relaxed);
+    /// #     }
+    /// # }
+    ///
+    /// // It counts how often it is woken.
+    /// let counter = Arc::new(Counter::default());
+    /// let slot = WakerSlot::new();
+    /// slot.register(&Waker::from(counter.clone()));
+    /// slot.wake();
+    /// slot.wake();
+    /// assert_eq!(counter.0.load(Relaxed), 1);
+    /// ```
     pub fn wake(&self) {
         let waker = self.0.lock().take();
         if let Some(waker) = waker {
@@ -41,6 +107,26 @@ impl WakerSlot {
     }
 
     /// Forgets whoever has registered.
+    ///
+    /// ```
+    /// use executor::sync::WakerSlot;
+    /// # use std::{sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}}, task::{Wake, Waker}};
+    /// # #[derive(Default)]
+    /// # struct Counter(AtomicU32);
+    /// # impl Wake for Counter {
+    /// #     fn wake(self: Arc<Self>) {
+    /// #         self.0.fetch_add(1, Relaxed);
+    /// #     }
+    /// # }
+    ///
+    /// // It counts how often it is woken.
+    /// let counter = Arc::new(Counter::default());
+    /// let slot = WakerSlot::new();
+    /// slot.register(&Waker::from(counter.clone()));
+    /// slot.clear();
+    /// slot.wake();
+    /// assert_eq!(counter.0.load(Relaxed), 0);
+    /// ```
     pub fn clear(&self) {
         let waker = self.0.lock().take();
         drop(waker);

@@ -14,6 +14,18 @@ use core::{
 };
 
 /// Has the value of a [`Mutex`]; dropped, it hands it on.
+///
+/// ```
+/// use executor::sync::{Mutex, MutexGuard};
+///
+/// fn double(mut number: MutexGuard<'_, u32>) {
+///     *number *= 2;
+/// }
+/// let mutex = Mutex::new(21);
+/// double(mutex.try_lock().unwrap());
+/// // It was dropped there.
+/// assert_eq!(*mutex.try_lock().unwrap(), 42);
+/// ```
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
@@ -22,6 +34,19 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 /// Has the value of a [`Mutex`], which it keeps, and borrows nothing.
+///
+/// ```
+/// use executor::sync::{Mutex, OwnedMutexGuard};
+/// use std::sync::Arc;
+///
+/// struct Turn(OwnedMutexGuard<u32>);
+///
+/// let mutex = Arc::new(Mutex::new(1));
+/// let turn = Turn(mutex.clone().try_lock_owned().unwrap());
+/// assert!(mutex.try_lock().is_err());
+/// drop(turn);
+/// assert!(mutex.try_lock().is_ok());
+/// ```
 #[cfg(feature = "alloc")]
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct OwnedMutexGuard<T: ?Sized> {
@@ -32,6 +57,14 @@ pub struct OwnedMutexGuard<T: ?Sized> {
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The mutex that it is of.
+    ///
+    /// ```
+    /// use executor::sync::{Mutex, MutexGuard};
+    ///
+    /// let mutex = Mutex::new(1);
+    /// let guard = mutex.try_lock().unwrap();
+    /// assert!(std::ptr::eq(MutexGuard::mutex(&guard), &mutex));
+    /// ```
     #[doc(alias = "source")]
     pub fn mutex(this: &Self) -> &'a Mutex<T> {
         this.mutex
@@ -59,6 +92,16 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     }
 
     /// Keeps only a part of the value, if there is one.
+    ///
+    /// ```
+    /// use executor::sync::{Mutex, MutexGuard};
+    ///
+    /// let mutex = Mutex::new(vec![1, 2]);
+    /// let list = mutex.try_lock().unwrap();
+    /// let list = MutexGuard::try_map(list, |list| list.get_mut(5)).unwrap_err();
+    /// let last = MutexGuard::try_map(list, |list| list.last_mut()).unwrap();
+    /// assert_eq!(*last, 2);
+    /// ```
     pub fn try_map<U: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
@@ -86,20 +129,64 @@ impl Drop for Locked<'_> {
 }
 
 /// Has a part of the value of a [`Mutex`].
+///
+/// ```
+/// use executor::sync::{MappedMutexGuard, Mutex, MutexGuard};
+///
+/// fn first(list: &Mutex<Vec<u32>>) -> MappedMutexGuard<'_, u32> {
+///     MutexGuard::map(list.try_lock().unwrap(), |list| &mut list[0])
+/// }
+/// let list = Mutex::new(vec![1, 2]);
+/// *first(&list) += 5;
+/// assert_eq!(list.into_inner(), [6, 2]);
+/// ```
 pub type MappedMutexGuard<'a, U> = MappedGuard<Locked<'a>, U>;
 /// Has a part of the value of a [`Mutex`], which it keeps.
+///
+/// ```
+/// use executor::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+/// use std::sync::Arc;
+///
+/// fn first(list: Arc<Mutex<Vec<u32>>>) -> OwnedMappedMutexGuard<Vec<u32>, u32> {
+///     OwnedMutexGuard::map(list.try_lock_owned().unwrap(), |list| &mut list[0])
+/// }
+/// assert_eq!(*first(Arc::new(Mutex::new(vec![1, 2]))), 1);
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedMappedMutexGuard<T, U = T> = MappedGuard<OwnedMutexGuard<T>, U>;
 
 #[cfg(feature = "alloc")]
 impl<T: ?Sized> OwnedMutexGuard<T> {
     /// The mutex that it is of.
+    ///
+    /// ```
+    /// use executor::sync::{Mutex, OwnedMutexGuard};
+    /// use std::sync::Arc;
+    ///
+    /// let guard = Arc::new(Mutex::new(1)).try_lock_owned().unwrap();
+    /// let mutex = OwnedMutexGuard::mutex(&guard).clone();
+    /// drop(guard);
+    /// assert_eq!(*mutex.try_lock().unwrap(), 1);
+    /// ```
     #[doc(alias = "source")]
     pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
         &this.mutex
     }
 
     /// Keeps only a part of the value, which stays locked as a whole.
+    ///
+    /// ```
+    /// use executor::sync::{Mutex, OwnedMutexGuard};
+    /// use std::sync::Arc;
+    ///
+    /// let mutex = Arc::new(Mutex::new((1, 2)));
+    /// let pair = mutex.clone().try_lock_owned().unwrap();
+    /// let mut second = OwnedMutexGuard::map(pair, |pair| &mut pair.1);
+    /// *second += 5;
+    /// assert!(mutex.try_lock().is_err());
+    /// drop(second);
+    /// assert_eq!(*mutex.try_lock().unwrap(), (1, 7));
+    /// ```
     pub fn map<U: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut T) -> &mut U,
@@ -110,6 +197,16 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     }
 
     /// Keeps only a part of the value, if there is one.
+    ///
+    /// ```
+    /// use executor::sync::{Mutex, OwnedMutexGuard};
+    /// use std::sync::Arc;
+    ///
+    /// let list = Arc::new(Mutex::new(vec![1, 2])).try_lock_owned().unwrap();
+    /// let list = OwnedMutexGuard::try_map(list, |list| list.get_mut(5)).unwrap_err();
+    /// let last = OwnedMutexGuard::try_map(list, |list| list.last_mut()).unwrap();
+    /// assert_eq!(*last, 2);
+    /// ```
     pub fn try_map<U: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,

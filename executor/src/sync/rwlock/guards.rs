@@ -125,6 +125,20 @@ impl<K: Keeper> Drop for Writing<K> {
 }
 
 /// Writes the value of a [`RwLock`], to which `L` refers.
+///
+/// ```
+/// use executor::sync::{RwLock, WriteGuard};
+/// use std::sync::Arc;
+///
+/// let lock = Arc::new(RwLock::new(1));
+/// let borrowed: WriteGuard<&RwLock<u32>, u32> = lock.try_write().unwrap();
+/// assert!(lock.try_read().is_err());
+/// drop(borrowed);
+/// let mut owned: WriteGuard<Arc<RwLock<u32>>, u32> = lock.clone().try_write_owned().unwrap();
+/// *owned += 1;
+/// drop(owned);
+/// assert_eq!(*lock.try_read().unwrap(), 2);
+/// ```
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct WriteGuard<L: Keeper, T: ?Sized> {
     hold: Writing<L>,
@@ -133,18 +147,88 @@ pub struct WriteGuard<L: Keeper, T: ?Sized> {
 }
 
 /// Reads a value, or a part of it, whose lock it borrows.
+///
+/// ```
+/// use executor::sync::{RwLock, RwLockReadGuard};
+///
+/// fn sum(list: RwLockReadGuard<'_, Vec<u32>>) -> u32 {
+///     list.iter().sum()
+/// }
+/// let lock = RwLock::new(vec![1, 2]);
+/// assert_eq!(sum(lock.try_read().unwrap()), 3);
+/// // It was dropped there.
+/// assert!(lock.try_write().is_ok());
+/// ```
 pub type RwLockReadGuard<'a, T> = ReadGuard<Reading<&'a Raw>, T>;
 /// Writes a value whose lock it borrows.
+///
+/// ```
+/// use executor::sync::{RwLock, RwLockWriteGuard};
+///
+/// fn double(mut number: RwLockWriteGuard<'_, u32>) {
+///     *number *= 2;
+/// }
+/// let lock = RwLock::new(21);
+/// double(lock.try_write().unwrap());
+/// assert_eq!(*lock.try_read().unwrap(), 42);
+/// ```
 pub type RwLockWriteGuard<'a, T> = WriteGuard<&'a RwLock<T>, T>;
 /// Writes a part of a value whose lock it borrows.
+///
+/// ```
+/// use executor::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+///
+/// fn first(list: &RwLock<Vec<u32>>) -> RwLockMappedWriteGuard<'_, u32> {
+///     RwLockWriteGuard::map(list.try_write().unwrap(), |list| &mut list[0])
+/// }
+/// let list = RwLock::new(vec![1, 2]);
+/// *first(&list) += 5;
+/// assert_eq!(list.into_inner(), [6, 2]);
+/// ```
 pub type RwLockMappedWriteGuard<'a, U> = MappedGuard<Writing<&'a Raw>, U>;
 /// Reads a value, or a part of it, whose lock it keeps.
+///
+/// ```
+/// use executor::sync::{OwnedRwLockReadGuard, RwLock};
+/// use std::sync::Arc;
+///
+/// fn first(list: Arc<RwLock<Vec<u32>>>) -> OwnedRwLockReadGuard<Vec<u32>, u32> {
+///     let list: OwnedRwLockReadGuard<Vec<u32>> = list.try_read_owned().unwrap();
+///     OwnedRwLockReadGuard::map(list, |list| &list[0])
+/// }
+/// assert_eq!(*first(Arc::new(RwLock::new(vec![1, 2]))), 1);
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockReadGuard<T, U = T> = ReadGuard<Reading<Arc<RwLock<T>>>, U>;
 /// Writes a value whose lock it keeps.
+///
+/// ```
+/// use executor::sync::{OwnedRwLockWriteGuard, RwLock};
+/// use std::sync::Arc;
+///
+/// struct Editor(OwnedRwLockWriteGuard<String>);
+///
+/// let text = Arc::new(RwLock::new(String::new()));
+/// let mut editor = Editor(text.clone().try_write_owned().unwrap());
+/// editor.0.push_str("hello");
+/// drop(editor);
+/// assert_eq!(*text.try_read().unwrap(), "hello");
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockWriteGuard<T> = WriteGuard<Arc<RwLock<T>>, T>;
 /// Writes a part of a value whose lock it keeps.
+///
+/// ```
+/// use executor::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+/// use std::sync::Arc;
+///
+/// fn first(list: Arc<RwLock<Vec<u32>>>) -> OwnedRwLockMappedWriteGuard<Vec<u32>, u32> {
+///     OwnedRwLockWriteGuard::map(list.try_write_owned().unwrap(), |list| &mut list[0])
+/// }
+/// let list = Arc::new(RwLock::new(vec![1, 2]));
+/// *first(list.clone()) += 5;
+/// assert_eq!(*list.try_read().unwrap(), [6, 2]);
+/// ```
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockMappedWriteGuard<T, U = T> = MappedGuard<Writing<Arc<RwLock<T>>>, U>;
 
@@ -157,6 +241,15 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> WriteGuard<L, T> {
     }
 
     /// Goes on reading, and lets others do so. Nobody writes in between.
+    ///
+    /// ```
+    /// let lock = executor::sync::RwLock::new(1);
+    /// let mut writer = lock.try_write().unwrap();
+    /// *writer += 1;
+    /// let reader = writer.downgrade();
+    /// assert_eq!((*reader, *lock.try_read().unwrap()), (2, 2));
+    /// assert!(lock.try_write().is_err());
+    /// ```
     pub fn downgrade(self) -> ReadGuard<Reading<L::Raw>, T> {
         let value = ptr::from_ref(&*self);
         // SAFETY: the whole is a part of itself.
@@ -184,6 +277,17 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> WriteGuard<L, T> {
     }
 
     /// The same, if there is such a part.
+    ///
+    /// ```
+    /// use executor::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(vec![1, 2]);
+    /// let list = lock.try_write().unwrap();
+    /// let list = RwLockWriteGuard::try_downgrade_map(list, |list| list.get(5)).unwrap_err();
+    /// assert!(lock.try_read().is_err(), "it still writes");
+    /// let last = RwLockWriteGuard::try_downgrade_map(list, |list| list.last()).unwrap();
+    /// assert_eq!((*last, lock.try_read().unwrap().len()), (2, 2));
+    /// ```
     pub fn try_downgrade_map<U: ?Sized>(
         this: Self,
         part: impl FnOnce(&T) -> Option<&U>,
@@ -228,6 +332,16 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> WriteGuard<L, T> {
     }
 
     /// The same, if there is such a part.
+    ///
+    /// ```
+    /// use executor::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(vec![1, 2]);
+    /// let list = lock.try_write().unwrap();
+    /// let list = RwLockWriteGuard::try_map(list, |list| list.get_mut(5)).unwrap_err();
+    /// let last = RwLockWriteGuard::try_map(list, |list| list.last_mut()).unwrap();
+    /// assert_eq!(*last, 2);
+    /// ```
     pub fn try_map<U: ?Sized>(
         mut this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
@@ -251,6 +365,17 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> WriteGuard<L, T> {
 #[cfg(feature = "alloc")]
 impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// The lock that it is of.
+    ///
+    /// ```
+    /// use executor::sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use std::sync::Arc;
+    ///
+    /// let guard = Arc::new(RwLock::new(1)).try_write_owned().unwrap();
+    /// let lock = OwnedRwLockWriteGuard::rwlock(&guard).clone();
+    /// assert!(lock.try_read().is_err());
+    /// drop(guard);
+    /// assert_eq!(*lock.try_read().unwrap(), 1);
+    /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.hold.0
     }
@@ -259,6 +384,18 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 #[cfg(feature = "alloc")]
 impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
     /// The lock that it is of.
+    ///
+    /// ```
+    /// use executor::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    /// use std::sync::Arc;
+    ///
+    /// let pair = Arc::new(RwLock::new((1, 2))).try_write_owned().unwrap();
+    /// let second = OwnedRwLockWriteGuard::map(pair, |pair| &mut pair.1);
+    /// let lock = OwnedRwLockMappedWriteGuard::rwlock(&second).clone();
+    /// assert!(lock.try_read().is_err());
+    /// drop(second);
+    /// assert_eq!(*lock.try_read().unwrap(), (1, 2));
+    /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &Self::hold(this).0
     }
@@ -267,6 +404,17 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
 #[cfg(feature = "alloc")]
 impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     /// The lock that it is of.
+    ///
+    /// ```
+    /// use executor::sync::{OwnedRwLockReadGuard, RwLock};
+    /// use std::sync::Arc;
+    ///
+    /// let guard = Arc::new(RwLock::new(1)).try_read_owned().unwrap();
+    /// let lock = OwnedRwLockReadGuard::rwlock(&guard).clone();
+    /// assert!(lock.try_write().is_err());
+    /// drop(guard);
+    /// assert!(lock.try_write().is_ok());
+    /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &Self::hold(this).keeper
     }
