@@ -14,6 +14,7 @@ use std::{
     collections::VecDeque,
     future::Future,
     ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -213,6 +214,17 @@ fn permits_of_two_semaphores_are_not_merged() {
     let [one, other] = [1, 1].map(Semaphore::new);
     let (mut one, other) = (one.try_acquire().unwrap(), other.try_acquire().unwrap());
     one.merge(other);
+}
+
+#[test]
+fn no_permit_is_lost_when_there_are_too_many_for_one() {
+    let semaphore = Semaphore::new(2 * u32::MAX as usize);
+    let [mut one, other] = [(); 2].map(|()| semaphore.try_acquire_many(u32::MAX).unwrap());
+    let merged = catch_unwind(AssertUnwindSafe(|| one.merge(other)));
+    assert!(merged.is_err());
+    assert_eq!(one.num_permits(), u32::MAX as usize);
+    drop(one);
+    assert_eq!(semaphore.available_permits(), 2 * u32::MAX as usize);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{
     clone_waker,
     wait_list::{Answer, WaitList, Waiter},
 };
-use crate::shim::const_unless_loom;
+use crate::shim::{const_unless_loom, discard};
 use core::{
     fmt,
     pin::Pin,
@@ -170,6 +170,7 @@ impl Future for BarrierWait<'_> {
         arrived.store(0, Relaxed);
         round.store(this_round.wrapping_add(1), Relaxed);
         list.answer_all(waiters, GO);
+        discard(waker);
         Poll::Ready(BarrierWaitResult(true))
     }
 }

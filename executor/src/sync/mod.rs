@@ -18,9 +18,10 @@
 //! All are served in the order they came. A future that waits may be dropped at any time: it leaves
 //! the queue, and what it was granted meanwhile goes to the next. They allocate nothing (but
 //! channels, when they are made), can be made in a `static`, and work wherever futures are polled, with or without a runtime; only what ends
-//! with `_timeout` needs the timers of one, and what ends with `_owned` an `Arc`.
+//! with `_timeout` needs the timers of one, and what ends with `_owned` an `Arc`. The time of a limit begins with the first poll.
 //!
-//! A task that finds them ready again and again gives way now and then: the future is pending once.
+//! A task that finds them ready again and again gives way now and then: the future is pending once. (Not so a value that was made once
+//! and is there, nor the last who comes to a barrier.)
 //!
 //! # Sharing a value
 //!

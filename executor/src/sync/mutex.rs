@@ -197,9 +197,9 @@ impl<T: ?Sized> Mutex<T> {
         &self,
         limit: core::time::Duration,
     ) -> impl Future<Output = Result<MutexGuard<'_, T>, crate::time::Elapsed>> {
-        let locked = crate::time::timeout(limit, self.lock());
-        async {
-            match locked.await {
+        let lock = self.lock();
+        async move {
+            match crate::time::timeout(limit, lock).await {
                 Ok(guard) => Ok(guard),
                 // It may have been pending only to let others run.
                 Err(elapsed) => self.try_lock().map_err(|_| elapsed),

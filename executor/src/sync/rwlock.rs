@@ -283,9 +283,9 @@ impl<T: ?Sized> RwLock<T> {
         &self,
         limit: core::time::Duration,
     ) -> impl Future<Output = Result<RwLockReadGuard<'_, T>, crate::time::Elapsed>> {
-        let locked = crate::time::timeout(limit, self.read());
-        async {
-            match locked.await {
+        let lock = self.read();
+        async move {
+            match crate::time::timeout(limit, lock).await {
                 Ok(guard) => Ok(guard),
                 // It may have been pending only to let others run.
                 Err(elapsed) => self.try_read().map_err(|_| elapsed),
@@ -316,9 +316,9 @@ impl<T: ?Sized> RwLock<T> {
         &self,
         limit: core::time::Duration,
     ) -> impl Future<Output = Result<RwLockWriteGuard<'_, T>, crate::time::Elapsed>> {
-        let locked = crate::time::timeout(limit, self.write());
-        async {
-            match locked.await {
+        let lock = self.write();
+        async move {
+            match crate::time::timeout(limit, lock).await {
                 Ok(guard) => Ok(guard),
                 Err(elapsed) => self.try_write().map_err(|_| elapsed),
             }

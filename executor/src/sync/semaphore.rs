@@ -5,7 +5,7 @@ use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::{
-    error, fmt, mem,
+    error, fmt,
     ops::Deref,
     pin::Pin,
     ptr,
@@ -505,14 +505,16 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// ```
     ///
     /// # Panics
-    /// If it is of another semaphore.
+    /// If it is of another semaphore, or together there are more than fit into a `u32`.
     #[track_caller]
     pub fn merge(&mut self, mut other: Self) {
         assert!(
             ptr::eq(&raw const *self.semaphore, &raw const *other.semaphore),
             "permits of two semaphores were to become one"
         );
-        self.count += mem::take(&mut other.count);
+        let sum = self.count.checked_add(other.count);
+        self.count = sum.expect("a permit cannot be of so many");
+        other.count = 0;
     }
 
     /// Splits so many off, for a permit of their own. None: it has not that many.
