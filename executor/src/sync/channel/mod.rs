@@ -231,7 +231,7 @@ macro_rules! both_ends {
                 self.shared.is_full()
             }
 
-            /// How many messages are in the channel.
+            /// How many messages are in the channel; at most as many as fit.
             pub fn len(&self) -> usize {
                 self.shared.len()
             }
