@@ -41,8 +41,9 @@ pub fn discard(waker: impl Into<Option<core::task::Waker>>) {
 }
 
 /// Panics of foreign code that are held back until all that is to be done is done. On the host they have printed themselves.
+/// In the models a panic ends the model.
 #[derive(Default)]
-pub struct Panics(Option<hal::unwind::Payload>);
+pub struct Panics(#[cfg(not(loom))] Option<hal::unwind::Payload>);
 
 impl Panics {
     /// Does something; if it panics, that is for later.
@@ -63,6 +64,7 @@ impl Panics {
     )]
     #[inline]
     pub fn go_on(self) {
+        #[cfg(not(loom))]
         if let Some(panic) = self.0
             && !hal::unwind::is_panicking()
         {
