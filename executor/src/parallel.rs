@@ -115,6 +115,24 @@ where
 }
 
 /// Spawns the functions of a [`scope`]: in its own, and in those themselves.
+///
+/// ```
+/// use executor::{Runtime, parallel::{self, Scope}};
+///
+/// fn fill<'scope>(scope: &'scope Scope<'scope, '_>, places: &'scope mut [u8]) {
+///     if let Some((first, rest)) = places.split_first_mut() {
+///         scope.spawn(|| *first = 7);
+///         scope.spawn(|| fill(scope, rest));
+///     }
+/// }
+/// # let runtime = Runtime::builder().workers(2).build()?;
+/// runtime.block_on(async {
+///     let mut places = [0; 3];
+///     parallel::scope(|scope| fill(scope, &mut places));
+///     assert_eq!(places, [7; 3]);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     tasks: task::Scope<'scope, 'env, Infallible, Infallible>,
     /// Of the first function that panicked.
@@ -123,6 +141,21 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl<'scope> Scope<'scope, '_> {
     /// Has a function run, which may borrow whatever outlives the scope.
+    ///
+    /// ```
+    /// use executor::{Runtime, parallel};
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let (mut sum, mut product) = (0, 0);
+    ///     parallel::scope(|scope| {
+    ///         scope.spawn(|| sum = 3 + 4);
+    ///         scope.spawn(|| product = 3 * 4);
+    ///     });
+    ///     assert_eq!((sum, product), (7, 12));
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`task::spawn`].

@@ -68,6 +68,14 @@ impl<F: Future> Parts<F> {
 }
 
 /// Future of [`join_all`].
+///
+/// ```
+/// use executor::{block_on_simple, join::JoinAll};
+/// use std::future::{Ready, ready};
+///
+/// let all: JoinAll<Ready<u8>> = (1..4).map(ready).collect();
+/// assert_eq!(block_on_simple(all), [1, 2, 3]);
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct JoinAll<F: Future> {
     parts: Parts<F>,
@@ -95,6 +103,14 @@ impl<F: Future> Future for JoinAll<F> {
 }
 
 /// Future of [`try_join_all`].
+///
+/// ```
+/// use executor::{block_on_simple, join::TryJoinAll};
+/// use std::future::{Ready, ready};
+///
+/// let all: TryJoinAll<Ready<Result<u8, &str>>> = [Ok(1), Err("no"), Ok(3)].map(ready).into_iter().collect();
+/// assert_eq!(block_on_simple(all), Err("no"));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct TryJoinAll<F: Future> {
     parts: Parts<F>,

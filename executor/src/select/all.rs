@@ -41,6 +41,14 @@ where
 }
 
 /// Future of [`race_all`].
+///
+/// ```
+/// use executor::{block_on_simple, select::{RaceAll, race_all}};
+/// use std::future::{Ready, ready};
+///
+/// let either: RaceAll<Ready<u8>> = race_all([ready(1), ready(2)]);
+/// assert!([1, 2].contains(&block_on_simple(either)));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct RaceAll<F> {
     futures: Pin<Box<[F]>>,
@@ -97,6 +105,15 @@ where
 }
 
 /// Future of [`select_all`].
+///
+/// ```
+/// use executor::{block_on_simple, select::SelectAll};
+/// use std::future::{Ready, ready};
+///
+/// let first: SelectAll<Ready<u8>> = (1..4).map(ready).collect();
+/// let (output, index, rest) = block_on_simple(first);
+/// assert_eq!((output, index, rest.len()), (1, 0, 2));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 pub struct SelectAll<F> {
@@ -105,6 +122,14 @@ pub struct SelectAll<F> {
 
 impl<F> SelectAll<F> {
     /// The futures, which go on.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, join::join_all, select::select_all};
+    /// use std::future::ready;
+    ///
+    /// let futures = select_all([ready(1), ready(2)]).into_inner();
+    /// assert_eq!(block_on_simple(join_all(futures)), [1, 2]);
+    /// ```
     pub fn into_inner(self) -> Vec<F> {
         self.futures
     }

@@ -30,6 +30,14 @@ pub fn race<T, A: IntoFuture<Output = T>, B: IntoFuture<Output = T>>(
 }
 
 /// Future of [`race`].
+///
+/// ```
+/// use executor::{block_on_simple, select::{Race, race}};
+/// use std::future::{Pending, Ready, pending, ready};
+///
+/// let first: Race<Pending<u8>, Ready<u8>> = race(pending(), ready(2));
+/// assert_eq!(block_on_simple(first), 2);
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 pub struct Race<A, B> {

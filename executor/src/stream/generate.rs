@@ -98,6 +98,20 @@ where
 }
 
 /// Gives values away, in the code of a [`generate`].
+///
+/// ```
+/// use executor::{block_on_simple, stream::{Giver, StreamNext, generate}};
+/// use std::pin::pin;
+///
+/// async fn give_all(out: &mut Giver<'_, char>, text: &str) {
+///     for letter in text.chars() {
+///         out.give(letter).await;
+///     }
+/// }
+/// let mut letters = pin!(generate(async |mut out| give_all(&mut out, "ab").await));
+/// assert_eq!(block_on_simple(letters.next()), Some('a'));
+/// assert_eq!(block_on_simple(letters.next()), Some('b'));
+/// ```
 pub struct Giver<'a, T> {
     slot: SlotPointer<T>,
     _slot: PhantomData<&'a Slot<T>>,
@@ -110,6 +124,21 @@ impl<T> Giver<'_, T> {
     /// Gives a value to whoever asks for the next one, and waits until the one after that is asked for.
     ///
     /// The value is given away by the first poll. If the future is dropped after that, it is not taken back.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, stream::{StreamNext, generate}};
+    /// use std::{cell::Cell, pin::pin};
+    ///
+    /// let given = Cell::new(0);
+    /// let mut numbers = pin!(generate(async |mut out| {
+    ///     out.give(1).await;
+    ///     given.set(1);
+    /// }));
+    /// assert_eq!(block_on_simple(numbers.next()), Some(1));
+    /// assert_eq!(given.get(), 0);
+    /// assert_eq!(block_on_simple(numbers.next()), None);
+    /// assert_eq!(given.get(), 1);
+    /// ```
     #[inline]
     pub fn give(&mut self, value: T) -> Give<'_, T> {
         Give {
@@ -127,11 +156,35 @@ impl<T> fmt::Debug for Giver<'_, T> {
 }
 
 /// Gives values away, in the code of a [`try_generate`].
+///
+/// ```
+/// use executor::{block_on_simple, stream::{StreamNext, TryGiver, try_generate}};
+/// use std::{num::ParseIntError, pin::pin};
+///
+/// async fn parse(out: &mut TryGiver<'_, u8, ParseIntError>, text: &str) -> Result<(), ParseIntError> {
+///     out.give(text.parse()?).await;
+///     Ok(())
+/// }
+/// let mut numbers = pin!(try_generate(async |mut out| parse(&mut out, "1").await));
+/// assert_eq!(block_on_simple(numbers.next()), Some(Ok(1)));
+/// ```
 #[derive(Debug)]
 pub struct TryGiver<'a, T, E>(Giver<'a, Result<T, E>>);
 
 impl<T, E> TryGiver<'_, T, E> {
     /// Gives a value away, as an `Ok`; see [`Giver::give`].
+    ///
+    /// ```
+    /// use executor::{block_on_simple, stream::{StreamNext, try_generate}};
+    /// use std::pin::pin;
+    ///
+    /// let mut stream = pin!(try_generate(async |mut out| {
+    ///     out.give(1).await;
+    ///     Err("no more")
+    /// }));
+    /// assert_eq!(block_on_simple(stream.next()), Some(Ok(1)));
+    /// assert_eq!(block_on_simple(stream.next()), Some(Err("no more")));
+    /// ```
     #[inline]
     pub fn give(&mut self, value: T) -> Give<'_, Result<T, E>> {
         self.0.give(Ok(value))
@@ -139,6 +192,17 @@ impl<T, E> TryGiver<'_, T, E> {
 }
 
 /// Future of [`Giver::give`].
+///
+/// ```
+/// use executor::{block_on_simple, stream::{Give, Giver, StreamNext, generate}};
+/// use std::pin::pin;
+///
+/// fn give_half<'a>(out: &'a mut Giver<'_, u8>, number: u8) -> Give<'a, u8> {
+///     out.give(number / 2)
+/// }
+/// let mut stream = pin!(generate(async |mut out| give_half(&mut out, 4).await));
+/// assert_eq!(block_on_simple(stream.next()), Some(2));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Give<'a, T> {
     /// None: it is in the slot, or was taken from there.

@@ -84,6 +84,20 @@ use core::{
 /// `next`, for every stream.
 ///
 /// That of futures-util is the same: where its `StreamExt` is in use, this one is not needed, and both at once are ambiguous.
+///
+/// ```
+/// use executor::{block_on_simple, stream::{Stream, StreamNext, generate}};
+///
+/// async fn sum(mut numbers: impl Stream<Item = u32> + Unpin) -> u32 {
+///     let mut sum = 0;
+///     while let Some(number) = numbers.next().await {
+///         sum += number;
+///     }
+///     sum
+/// }
+/// # let numbers = Box::pin(generate(async |mut out| for number in 1..4 { out.give(number).await; }));
+/// assert_eq!(block_on_simple(sum(numbers)), 6);
+/// ```
 pub trait StreamNext: Stream {
     /// Waits for the next value; None: there are no more.
     ///
@@ -111,6 +125,16 @@ pub trait StreamNext: Stream {
 impl<S: Stream + ?Sized> StreamNext for S {}
 
 /// Future of [`StreamNext::next`].
+///
+/// ```
+/// use executor::{block_on_simple, stream::{Next, StreamNext}, sync::channel::{Receiver, bounded}};
+///
+/// let (sender, mut receiver) = bounded(1);
+/// sender.try_send(1).unwrap();
+/// let next: Next<'_, Receiver<u8>> = receiver.next();
+/// drop(next);
+/// assert_eq!(block_on_simple(receiver.next()), Some(1));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 pub struct Next<'a, S: ?Sized> {

@@ -77,6 +77,17 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// Sending never waits, and allocates nothing; so it works in interrupts too, if messages that are overwritten can be
 /// dropped there. Making and dropping senders and receivers does not. A message is moved to its place with
 /// interrupts masked: put large ones into a box.
+///
+/// ```
+/// use executor::sync::broadcast::{Receiver, Sender};
+///
+/// let sender = Sender::new(4);
+/// let listeners: Vec<Receiver<u8>> = (0..3).map(|_| sender.subscribe()).collect();
+/// assert_eq!(sender.send(1), Ok(3));
+/// for mut listener in listeners {
+///     assert_eq!(listener.try_recv(), Ok(1));
+/// }
+/// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -267,6 +278,15 @@ impl<T> fmt::Debug for Sender<T> {
 }
 
 /// A sender that does not keep the channel open; see [`Sender::downgrade`].
+///
+/// ```
+/// use executor::sync::broadcast::{self, WeakSender};
+///
+/// let (sender, receiver) = broadcast::channel::<u8>(4);
+/// let weak: WeakSender<u8> = sender.downgrade();
+/// drop(sender);
+/// assert!(receiver.is_closed());
+/// ```
 pub struct WeakSender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -345,6 +365,14 @@ impl<T> fmt::Debug for WeakSender<T> {
 /// Receives all that is sent while it is there.
 ///
 /// What it has not received when it is dropped is as if it had.
+///
+/// ```
+/// let (sender, receiver) = executor::sync::broadcast::channel(4);
+/// sender.send(1).unwrap();
+/// assert_eq!(sender.len(), 1);
+/// drop(receiver);
+/// assert_eq!(sender.len(), 0);
+/// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// The number of the message that it gets next.

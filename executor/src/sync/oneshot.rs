@@ -55,6 +55,22 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// Sends the value, once.
 ///
 /// Dropped without that, it lets the receiver know that there will be none.
+///
+/// ```
+/// use executor::{block_on_simple, sync::oneshot};
+///
+/// fn answer(question: &str, reply: oneshot::Sender<usize>) {
+///     if !question.is_empty() {
+///         reply.send(question.len()).unwrap();
+///     }
+/// }
+/// let (reply, answered) = oneshot::channel();
+/// answer("how long?", reply);
+/// assert_eq!(block_on_simple(answered), Ok(9));
+/// let (reply, answered) = oneshot::channel();
+/// answer("", reply);
+/// assert!(block_on_simple(answered).is_err());
+/// ```
 pub struct Sender<T> {
     shared: NonNull<Shared<T>>,
 }

@@ -60,6 +60,14 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 }
 
 /// Changes the value.
+///
+/// ```
+/// let (sender, receiver) = executor::sync::watch::channel(1);
+/// let other = sender.clone();
+/// sender.send(2).unwrap();
+/// other.send(3).unwrap();
+/// assert_eq!(*receiver.borrow(), 3);
+/// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -262,6 +270,14 @@ impl<T> fmt::Debug for Sender<T> {
 }
 
 /// Looks at the value, and waits for it to change.
+///
+/// ```
+/// let (sender, mut receiver) = executor::sync::watch::channel(1);
+/// sender.send(2).unwrap();
+/// let other = receiver.clone();
+/// assert_eq!(*receiver.borrow_and_update(), 2);
+/// assert_eq!((receiver.has_changed(), other.has_changed()), (Ok(false), Ok(true)));
+/// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// What it has seen.
@@ -507,6 +523,16 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 /// The value, which does not change while somebody looks at it.
+///
+/// ```
+/// use executor::sync::watch::{self, Ref};
+///
+/// let (sender, receiver) = watch::channel(1);
+/// let value: Ref<'_, u8> = receiver.borrow();
+/// assert_eq!(*value, 1);
+/// drop(value);
+/// sender.send(2).unwrap();
+/// ```
 ///
 /// It stays in its task: kept across an `.await`, it would keep senders waiting for as long as that takes.
 ///

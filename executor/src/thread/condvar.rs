@@ -37,11 +37,40 @@ pub struct Condvar(Queue);
 
 impl Condvar {
     /// Nobody waits.
+    ///
+    /// ```
+    /// use executor::thread::Condvar;
+    ///
+    /// static CHANGED: Condvar = Condvar::new();
+    /// // Nobody waits, so nobody hears it.
+    /// CHANGED.notify_all();
+    /// ```
     pub const fn new() -> Self {
         Self(Queue::new())
     }
 
     /// Unlocks, waits until it is notified, and locks again.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{self, Condvar, Mutex}};
+    ///
+    /// static OPEN: Mutex<bool> = Mutex::new(false);
+    /// static CHANGED: Condvar = Condvar::new();
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     thread::spawn(|| {
+    ///         *OPEN.lock() = true;
+    ///         CHANGED.notify_one();
+    ///     });
+    ///     let mut open = OPEN.lock();
+    ///     while !*open {
+    ///         open = CHANGED.wait(open);
+    ///     }
+    ///     assert!(*open);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`task::wait`].
@@ -56,6 +85,24 @@ impl Condvar {
     }
 
     /// Waits as long as `condition` holds, which is looked at under the lock.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{self, Condvar, Mutex}};
+    ///
+    /// static OPEN: Mutex<bool> = Mutex::new(false);
+    /// static CHANGED: Condvar = Condvar::new();
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     thread::spawn(|| {
+    ///         *OPEN.lock() = true;
+    ///         CHANGED.notify_one();
+    ///     });
+    ///     let open = CHANGED.wait_while(OPEN.lock(), |open| !*open);
+    ///     assert!(*open);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`task::wait`].
@@ -109,6 +156,19 @@ impl Condvar {
     /// As [`wait_while`](Self::wait_while), but no longer than that in all. It timed out only if the condition still
     /// holds.
     ///
+    /// ```
+    /// use executor::{Runtime, thread::{Condvar, Mutex}, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (open, changed) = (Mutex::new(false), Condvar::new());
+    ///     let limit = Duration::from_millis(1);
+    ///     let (guard, result) = changed.wait_timeout_while(open.lock(), limit, |open| !*open);
+    ///     assert!(!*guard && result.timed_out());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// As [`wait_timeout`](Self::wait_timeout).
     #[track_caller]
@@ -132,11 +192,50 @@ impl Condvar {
     }
 
     /// Wakes the one who has waited longest, if anybody waits.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{self, Condvar, Mutex}};
+    ///
+    /// static COINS: Mutex<u32> = Mutex::new(0);
+    /// static CHANGED: Condvar = Condvar::new();
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let taker = thread::spawn(|| *CHANGED.wait_while(COINS.lock(), |coins| *coins == 0) -= 1);
+    ///     // It begins to wait.
+    ///     thread::yield_now();
+    ///     *COINS.lock() += 1;
+    ///     CHANGED.notify_one();
+    ///     taker.await.unwrap();
+    ///     assert_eq!(*COINS.lock(), 0);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
     /// Wakes all who wait.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{self, Condvar, Mutex}};
+    ///
+    /// static OPEN: Mutex<bool> = Mutex::new(false);
+    /// static CHANGED: Condvar = Condvar::new();
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let waiting = [(); 3].map(|()| thread::spawn(|| *CHANGED.wait_while(OPEN.lock(), |open| !*open)));
+    ///     // They begin to wait.
+    ///     thread::yield_now();
+    ///     *OPEN.lock() = true;
+    ///     CHANGED.notify_all();
+    ///     for thread in waiting {
+    ///         assert!(thread.await.unwrap());
+    ///     }
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -155,11 +254,36 @@ impl fmt::Debug for Condvar {
 }
 
 /// Whether a wait ended because the time was over.
+///
+/// ```
+/// use executor::{Runtime, thread::{Condvar, Mutex, WaitTimeoutResult}, time::Duration};
+///
+/// # let runtime = Runtime::builder().workers(1).build()?;
+/// runtime.block_on(async {
+///     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+///     let result: WaitTimeoutResult = condvar.wait_timeout(mutex.lock(), Duration::from_millis(1)).1;
+///     assert!(result.timed_out());
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
     /// Whether the time was over, and nobody had notified it.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{Condvar, Mutex}, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (open, changed) = (Mutex::new(true), Condvar::new());
+    ///     let limit = Duration::from_millis(1);
+    ///     let (guard, result) = changed.wait_timeout_while(open.lock(), limit, |open| !*open);
+    ///     assert!(*guard && !result.timed_out());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn timed_out(&self) -> bool {
         self.0
     }

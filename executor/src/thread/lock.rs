@@ -105,11 +105,24 @@ pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
 
 impl<T> Mutex<T> {
     /// A value that is not locked.
+    ///
+    /// ```
+    /// use executor::thread::Mutex;
+    ///
+    /// static SUM: Mutex<u32> = Mutex::new(0);
+    /// assert_eq!(*SUM.lock(), 0);
+    /// ```
     pub const fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let mutex = executor::thread::Mutex::new(1);
+    /// *mutex.lock() += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -117,6 +130,12 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     /// Locks it, and waits until it is this one's turn.
+    ///
+    /// ```
+    /// let mutex = executor::thread::Mutex::new(1);
+    /// *mutex.lock() += 1;
+    /// assert_eq!(*mutex.lock(), 2);
+    /// ```
     ///
     /// # Panics
     /// If it has to wait, as [`task::wait`] does.
@@ -126,12 +145,34 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Locks it if nobody has it, or waits for it.
+    ///
+    /// ```
+    /// let mutex = executor::thread::Mutex::new(1);
+    /// let guard = mutex.lock();
+    /// assert!(mutex.try_lock().is_err());
+    /// drop(guard);
+    /// assert!(mutex.try_lock().is_ok());
+    /// ```
     #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         Ok(Guard::new(self.0.try_lock()?))
     }
 
     /// As [`lock`](Self::lock), but gives up after a while.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::Mutex, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (mutex, limit) = (Mutex::new(1), Duration::from_millis(1));
+    ///     let guard = mutex.lock();
+    ///     assert!(mutex.lock_timeout(limit).is_err());
+    ///     drop(guard);
+    ///     assert!(mutex.lock_timeout(limit).is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`lock`](Self::lock), and if it has to wait where no [`Runtime`](crate::Runtime) runs.
@@ -141,6 +182,12 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// The value, which nobody else can have: no lock is needed.
+    ///
+    /// ```
+    /// let mut mutex = executor::thread::Mutex::new(1);
+    /// *mutex.get_mut() += 1;
+    /// assert_eq!(*mutex.lock(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -148,11 +195,24 @@ impl<T: ?Sized> Mutex<T> {
 
 impl<T> RwLock<T> {
     /// A value that nobody reads or writes.
+    ///
+    /// ```
+    /// use executor::thread::RwLock;
+    ///
+    /// static LIMIT: RwLock<u32> = RwLock::new(5);
+    /// assert_eq!(*LIMIT.read(), 5);
+    /// ```
     pub const fn new(value: T) -> Self {
         Self(sync::RwLock::new(value))
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// *lock.write() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -160,6 +220,14 @@ impl<T> RwLock<T> {
 
 impl<T: ?Sized> RwLock<T> {
     /// Locks it to read, and waits while somebody writes or waits to.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// let reader = lock.read();
+    /// assert_eq!(*reader, 1);
+    /// assert!(lock.try_read().is_ok());
+    /// assert!(lock.try_write().is_err());
+    /// ```
     ///
     /// # Panics
     /// As [`Mutex::lock`].
@@ -170,6 +238,13 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Locks it to write, and waits until nobody else reads or writes.
     ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// let mut writer = lock.write();
+    /// *writer += 1;
+    /// assert!(lock.try_read().is_err());
+    /// ```
+    ///
     /// # Panics
     /// As [`Mutex::lock`].
     #[track_caller]
@@ -178,18 +253,46 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Locks it to read if nobody writes or waits.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// assert_eq!(*lock.try_read().unwrap(), 1);
+    /// let writer = lock.write();
+    /// assert!(lock.try_read().is_err());
+    /// ```
     #[track_caller]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
         Ok(Guard::new(self.0.try_read()?))
     }
 
     /// Locks it to write if nobody has it or waits.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// *lock.try_write().unwrap() += 1;
+    /// let reader = lock.read();
+    /// assert!(lock.try_write().is_err());
+    /// ```
     #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
         Ok(Guard::new(self.0.try_write()?))
     }
 
     /// As [`read`](Self::read), but gives up after a while.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::RwLock, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (lock, limit) = (RwLock::new(1), Duration::from_millis(1));
+    ///     let writer = lock.write();
+    ///     assert!(lock.read_timeout(limit).is_err());
+    ///     drop(writer);
+    ///     assert!(lock.read_timeout(limit).is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`Mutex::lock_timeout`].
@@ -200,6 +303,20 @@ impl<T: ?Sized> RwLock<T> {
 
     /// As [`write`](Self::write), but gives up after a while.
     ///
+    /// ```
+    /// use executor::{Runtime, thread::RwLock, time::Duration};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (lock, limit) = (RwLock::new(1), Duration::from_millis(1));
+    ///     let reader = lock.read();
+    ///     assert!(lock.write_timeout(limit).is_err());
+    ///     drop(reader);
+    ///     assert!(lock.write_timeout(limit).is_ok());
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// As [`Mutex::lock_timeout`].
     #[track_caller]
@@ -208,12 +325,29 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// The value, which nobody else can have: no lock is needed.
+    ///
+    /// ```
+    /// let mut lock = executor::thread::RwLock::new(1);
+    /// *lock.get_mut() += 1;
+    /// assert_eq!(*lock.read(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 }
 
 /// A guard of `sync`'s, `G`, that is not kept across an `.await`.
+///
+/// ```
+/// use executor::thread::{Guard, Mutex, RwLock};
+/// use std::ops::Deref;
+///
+/// fn double<G: Deref<Target = u32>>(guard: &Guard<G>) -> u32 {
+///     **guard * 2
+/// }
+/// assert_eq!(double(&Mutex::new(1).lock()), 2);
+/// assert_eq!(double(&RwLock::new(2).read()), 4);
+/// ```
 #[must_use = "a guard that is dropped unlocks at once"]
 pub struct Guard<G> {
     guard: G,
@@ -221,10 +355,37 @@ pub struct Guard<G> {
 }
 
 /// Has the value of a [`Mutex`]; dropped, it hands it on.
+///
+/// ```
+/// use executor::thread::{Mutex, MutexGuard};
+///
+/// let mutex = Mutex::new(1);
+/// let guard: MutexGuard<'_, u32> = mutex.lock();
+/// drop(guard);
+/// assert!(mutex.try_lock().is_ok());
+/// ```
 pub type MutexGuard<'a, T> = Guard<sync::MutexGuard<'a, T>>;
 /// Reads the value of a [`RwLock`].
+///
+/// ```
+/// use executor::thread::{RwLock, RwLockReadGuard};
+///
+/// let lock = RwLock::new(1);
+/// let readers: [RwLockReadGuard<'_, u32>; 2] = [lock.read(), lock.try_read().unwrap()];
+/// assert_eq!(*readers[0] + *readers[1], 2);
+/// ```
 pub type RwLockReadGuard<'a, T> = Guard<sync::RwLockReadGuard<'a, T>>;
 /// Writes the value of a [`RwLock`].
+///
+/// ```
+/// use executor::thread::{RwLock, RwLockWriteGuard};
+///
+/// let lock = RwLock::new(1);
+/// let mut writer: RwLockWriteGuard<'_, u32> = lock.write();
+/// *writer += 1;
+/// drop(writer);
+/// assert_eq!(*lock.read(), 2);
+/// ```
 pub type RwLockWriteGuard<'a, T> = Guard<sync::RwLockWriteGuard<'a, T>>;
 
 impl<G> Guard<G> {
@@ -244,6 +405,14 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// Goes on reading, and lets others do so. Nobody writes in between.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// let mut writer = lock.write();
+    /// *writer += 1;
+    /// let reader = writer.downgrade();
+    /// assert_eq!((*reader, *lock.try_read().unwrap()), (2, 2));
+    /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let Self { guard, held } = self;
         let guard = guard.downgrade();

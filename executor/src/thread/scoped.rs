@@ -75,6 +75,24 @@ where
 }
 
 /// Spawns the threads of a [`scope`]: in its function, and in the threads themselves.
+///
+/// ```
+/// use executor::{Runtime, thread::{self, Scope}};
+///
+/// fn fill<'scope>(scope: &'scope Scope<'scope, '_>, places: &'scope mut [u8]) {
+///     if let Some((first, rest)) = places.split_first_mut() {
+///         scope.spawn(|| *first = 7);
+///         scope.spawn(|| fill(scope, rest));
+///     }
+/// }
+/// # let runtime = Runtime::builder().workers(2).build()?;
+/// runtime.block_on(async {
+///     let mut places = [0; 3];
+///     thread::scope(|scope| fill(scope, &mut places));
+///     assert_eq!(places, [7; 3]);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     tasks: task::Scope<'scope, 'env, Infallible, Infallible>,
     /// Threads that panicked, less those of which somebody knows that.
@@ -83,6 +101,21 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a thread, which may borrow whatever outlives the scope.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread};
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let words = ["one", "three"];
+    ///     let lengths = thread::scope(|scope| {
+    ///         let threads = words.each_ref().map(|word| scope.spawn(|| word.len()));
+    ///         threads.map(|thread| thread.join().unwrap())
+    ///     });
+    ///     assert_eq!(lengths, [3, 5]);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// Where no runtime runs, and when there is no memory; [`Builder::spawn_scoped`] says so instead.
@@ -98,6 +131,21 @@ impl<'scope> Scope<'scope, '_> {
 
 impl Builder {
     /// Spawns a thread of a scope; see [`Scope::spawn`]. Err: there is no memory.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread::{self, Builder}};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let text = String::from("hello");
+    ///     thread::scope(|scope| {
+    ///         let counter = Builder::new().name("counter").spawn_scoped(scope, || text.len()).unwrap();
+    ///         assert_eq!(counter.thread().name(), Some("counter"));
+    ///         assert_eq!(counter.join().unwrap(), 5);
+    ///     });
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// Where no runtime runs, and if the runtime has no such core.
@@ -163,6 +211,21 @@ impl<T> Outcome<T> {
 }
 
 /// Waits for a thread of a scope. Dropping it leaves that to the scope.
+///
+/// ```
+/// use executor::{Runtime, thread::{self, ScopedJoinHandle}};
+///
+/// # let runtime = Runtime::builder().workers(1).build()?;
+/// runtime.block_on(async {
+///     let mut sum = 0;
+///     thread::scope(|scope| {
+///         let adder: ScopedJoinHandle<'_, ()> = scope.spawn(|| sum = 1 + 2);
+///         drop(adder);
+///     });
+///     assert_eq!(sum, 3);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
 pub struct ScopedJoinHandle<'scope, T> {
     thread: Thread,
     outcome: Arc<Outcome<T>>,
@@ -172,6 +235,20 @@ pub struct ScopedJoinHandle<'scope, T> {
 impl<T> ScopedJoinHandle<'_, T> {
     /// Waits until the thread's function has ended, and returns what it
     /// returned. (The scope waits for the thread's finalizers, too.)
+    ///
+    /// ```
+    /// use executor::{Runtime, thread};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     thread::scope(|scope| {
+    ///         assert_eq!(scope.spawn(|| 1 + 1).join().unwrap(), 2);
+    ///         // Who joins it knows of the panic, so the scope does not.
+    ///         assert!(scope.spawn(|| panic!("on purpose")).join().is_err());
+    ///     });
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`task::wait`].
@@ -204,17 +281,67 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 
     /// The thread itself.
+    ///
+    /// ```
+    /// use executor::{Runtime, thread};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     thread::scope(|scope| {
+    ///         let parked = scope.spawn(thread::park);
+    ///         parked.thread().unpark();
+    ///     });
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn thread(&self) -> &Thread {
         &self.thread
     }
 
     /// Whether it has ended.
+    ///
+    /// ```
+    /// use executor::{Runtime, sync::oneshot, thread};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (sender, receiver) = oneshot::channel();
+    ///     thread::scope(|scope| {
+    ///         let thread = scope.spawn(|| receiver.blocking_recv());
+    ///         assert!(!thread.is_finished());
+    ///         sender.send(1).unwrap();
+    ///         while !thread.is_finished() {
+    ///             thread::yield_now();
+    ///         }
+    ///     });
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.thread.task().is_finished()
     }
 
     /// Asks the thread to end: [`task::is_cancelled`] tells it, and `park`, `sleep`
     /// and [`task::try_wait`] return early.
+    ///
+    /// ```
+    /// use executor::{Runtime, task, thread};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     thread::scope(|scope| {
+    ///         let thread = scope.spawn(|| {
+    ///             while !task::is_cancelled() {
+    ///                 thread::park();
+    ///             }
+    ///             "told"
+    ///         });
+    ///         assert!(thread.cancel());
+    ///         assert_eq!(thread.join().unwrap(), "told");
+    ///     });
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
     pub fn cancel(&self) -> bool {
         self.thread.task().cancel()
     }

@@ -4,10 +4,31 @@ use super::cells::Nothing;
 use core::{error, fmt};
 
 /// There is no receiver; here is the message again.
+///
+/// ```
+/// use executor::sync::broadcast::{Sender, error::SendError};
+///
+/// let sender = Sender::new(4);
+/// assert_eq!(sender.send(1), Err(SendError(1)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendError<T>(pub T);
 
 /// Why there is no message to be had.
+///
+/// ```
+/// use executor::{block_on_simple, sync::broadcast::{self, error::RecvError}};
+///
+/// block_on_simple(async {
+///     let (sender, mut receiver) = broadcast::channel(1);
+///     sender.send(1).unwrap();
+///     sender.send(2).unwrap();
+///     drop(sender);
+///     assert_eq!(receiver.recv().await, Err(RecvError::Lagged(1)));
+///     assert_eq!(receiver.recv().await, Ok(2));
+///     assert_eq!(receiver.recv().await, Err(RecvError::Closed));
+/// });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
     /// All senders were dropped, and all that they sent was received.
@@ -17,6 +38,19 @@ pub enum RecvError {
 }
 
 /// Why there is no message to be had at once.
+///
+/// ```
+/// use executor::sync::broadcast::{self, error::TryRecvError};
+///
+/// let (sender, mut receiver) = broadcast::channel(1);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// sender.send(1).unwrap();
+/// sender.send(2).unwrap();
+/// drop(sender);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Lagged(1)));
+/// assert_eq!(receiver.try_recv(), Ok(2));
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
     /// All that was sent was received.
@@ -28,6 +62,15 @@ pub enum TryRecvError {
 }
 
 /// Why no message came in time.
+///
+/// ```
+/// use executor::{block_on_simple, sync::broadcast::{self, error::RecvTimeoutError}, time::Duration};
+///
+/// let (sender, mut receiver) = broadcast::channel::<u8>(4);
+/// drop(sender);
+/// let received = block_on_simple(receiver.recv_timeout(Duration::from_millis(1)));
+/// assert_eq!(received, Err(RecvTimeoutError::Closed));
+/// ```
 #[cfg(not(loom))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
@@ -40,6 +83,20 @@ pub enum RecvTimeoutError {
 }
 
 /// So many messages were overwritten before a stream came for them; it goes on with the oldest that is still there.
+///
+/// ```
+/// use executor::{block_on_simple, stream::StreamNext, sync::broadcast::{self, error::Lagged}};
+/// use std::pin::pin;
+///
+/// let (sender, receiver) = broadcast::channel(1);
+/// sender.send(1).unwrap();
+/// sender.send(2).unwrap();
+/// let mut stream = pin!(receiver.into_stream());
+/// block_on_simple(async {
+///     assert_eq!(stream.next().await, Some(Err(Lagged(1))));
+///     assert_eq!(stream.next().await, Some(Ok(2)));
+/// });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lagged(pub u64);
 

@@ -15,6 +15,18 @@ use futures_core::{FusedStream, Stream};
 /// Stream of [`Receiver::into_stream`].
 ///
 /// It is not `Unpin`: what waits in it is in a list of the channel, and allocates nothing.
+///
+/// ```
+/// use executor::{block_on_simple, stream::StreamNext, sync::broadcast::{self, BroadcastStream}};
+/// use std::pin::Pin;
+///
+/// let (sender, receiver) = broadcast::channel(4);
+/// let mut stream: Pin<Box<BroadcastStream<u8>>> = Box::pin(receiver.into_stream());
+/// sender.send(1).unwrap();
+/// drop(sender);
+/// assert_eq!(block_on_simple(stream.next()), Some(Ok(1)));
+/// assert_eq!(block_on_simple(stream.next()), None);
+/// ```
 #[must_use = "streams do nothing unless polled"]
 pub struct BroadcastStream<T> {
     /// What it waits for. It refers to what `receiver` keeps, and is before it, so that it is dropped first.

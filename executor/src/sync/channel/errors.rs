@@ -3,10 +3,28 @@
 use core::{error, fmt};
 
 /// The channel is closed; here is what was not sent.
+///
+/// ```
+/// use executor::sync::channel::{SendError, bounded};
+///
+/// let (sender, receiver) = bounded(1);
+/// drop(receiver);
+/// assert_eq!(sender.send_blocking("hello"), Err(SendError("hello")));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 /// Why something could not be sent at once; and what.
+///
+/// ```
+/// use executor::sync::channel::{TrySendError, bounded};
+///
+/// let (sender, _receiver) = bounded(1);
+/// sender.try_send(1).unwrap();
+/// let error = sender.try_send(2).unwrap_err();
+/// assert_eq!(error, TrySendError::Full(2));
+/// assert_eq!(error.to_string(), "the channel is full");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// There is no place, or others wait for it.
@@ -16,6 +34,15 @@ pub enum TrySendError<T> {
 }
 
 /// Why something was not sent in time; and what.
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{SendTimeoutError, bounded}, time::Duration};
+///
+/// let (sender, receiver) = bounded(1);
+/// drop(receiver);
+/// let sent = block_on_simple(sender.send_timeout(1, Duration::from_millis(1)));
+/// assert_eq!(sent, Err(SendTimeoutError::Closed(1)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
     /// The time was over.
@@ -25,10 +52,27 @@ pub enum SendTimeoutError<T> {
 }
 
 /// The channel is closed, and all that was sent is received.
+///
+/// ```
+/// use executor::sync::channel::{RecvError, bounded};
+///
+/// let (sender, receiver) = bounded::<u8>(1);
+/// drop(sender);
+/// assert_eq!(receiver.recv_blocking(), Err(RecvError));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvError;
 
 /// Why nothing could be received at once.
+///
+/// ```
+/// use executor::sync::channel::{TryRecvError, bounded};
+///
+/// let (sender, receiver) = bounded::<u8>(1);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// drop(sender);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
     /// There is no message, or others have waited for it.
@@ -38,6 +82,15 @@ pub enum TryRecvError {
 }
 
 /// Why nothing was received in time.
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{RecvTimeoutError, bounded}, time::Duration};
+///
+/// let (sender, receiver) = bounded::<u8>(1);
+/// drop(sender);
+/// let received = block_on_simple(receiver.recv_timeout(Duration::from_millis(1)));
+/// assert_eq!(received, Err(RecvTimeoutError::Closed));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
     /// The time was over.
@@ -48,6 +101,12 @@ pub enum RecvTimeoutError {
 
 impl<T> SendError<T> {
     /// What was not sent.
+    ///
+    /// ```
+    /// let (sender, receiver) = executor::sync::channel::bounded(1);
+    /// drop(receiver);
+    /// assert_eq!(sender.send_blocking("hello").unwrap_err().into_inner(), "hello");
+    /// ```
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -55,6 +114,12 @@ impl<T> SendError<T> {
 
 impl<T> TrySendError<T> {
     /// What was not sent.
+    ///
+    /// ```
+    /// let (sender, _receiver) = executor::sync::channel::bounded(1);
+    /// sender.try_send(1).unwrap();
+    /// assert_eq!(sender.try_send(2).unwrap_err().into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Closed(value) => value,
@@ -62,11 +127,23 @@ impl<T> TrySendError<T> {
     }
 
     /// Whether there was no place.
+    ///
+    /// ```
+    /// let (sender, _receiver) = executor::sync::channel::bounded(1);
+    /// sender.try_send(1).unwrap();
+    /// assert!(sender.try_send(2).unwrap_err().is_full());
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
     /// Whether the channel is closed.
+    ///
+    /// ```
+    /// let (sender, receiver) = executor::sync::channel::bounded(1);
+    /// drop(receiver);
+    /// assert!(sender.try_send(1).unwrap_err().is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
     }
@@ -74,6 +151,15 @@ impl<T> TrySendError<T> {
 
 impl<T> SendTimeoutError<T> {
     /// What was not sent.
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::channel::bounded, time::Duration};
+    ///
+    /// let (sender, receiver) = bounded(1);
+    /// drop(receiver);
+    /// let sent = block_on_simple(sender.send_timeout(1, Duration::from_millis(1)));
+    /// assert_eq!(sent.unwrap_err().into_inner(), 1);
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             Self::Timeout(value) | Self::Closed(value) => value,
@@ -83,11 +169,22 @@ impl<T> SendTimeoutError<T> {
 
 impl TryRecvError {
     /// Whether there was no message.
+    ///
+    /// ```
+    /// let (_sender, receiver) = executor::sync::channel::bounded::<u8>(1);
+    /// assert!(receiver.try_recv().unwrap_err().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         *self == Self::Empty
     }
 
     /// Whether the channel is closed.
+    ///
+    /// ```
+    /// let (sender, receiver) = executor::sync::channel::bounded::<u8>(1);
+    /// drop(sender);
+    /// assert!(receiver.try_recv().unwrap_err().is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         *self == Self::Closed
     }

@@ -37,12 +37,43 @@ pub struct StaticChannel<T, const N: usize> {
 }
 
 /// Future of [`StaticChannel::send`].
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{StaticChannel, StaticSend}};
+///
+/// static KEYS: StaticChannel<u8, 16> = StaticChannel::new();
+///
+/// fn press(key: u8) -> StaticSend<'static, u8, 16> {
+///     KEYS.send(key)
+/// }
+/// assert_eq!(block_on_simple(press(b'a')), Ok(()));
+/// assert_eq!(KEYS.try_recv(), Ok(b'a'));
+/// ```
 pub type StaticSend<'a, T, const N: usize> = SendTo<'a, T, StaticChannel<T, N>>;
 /// Future of [`StaticChannel::recv`].
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{StaticChannel, StaticRecv}};
+///
+/// static KEYS: StaticChannel<u8, 16> = StaticChannel::new();
+///
+/// fn key() -> StaticRecv<'static, u8, 16> {
+///     KEYS.recv()
+/// }
+/// KEYS.try_send(b'a').unwrap();
+/// assert_eq!(block_on_simple(key()), Ok(b'a'));
+/// ```
 pub type StaticRecv<'a, T, const N: usize> = RecvFrom<'a, T, StaticChannel<T, N>>;
 
 impl<T, const N: usize> StaticChannel<T, N> {
     /// An empty channel.
+    ///
+    /// ```
+    /// use executor::sync::channel::StaticChannel;
+    ///
+    /// static KEYS: StaticChannel<u8, 16> = StaticChannel::new();
+    /// assert!(KEYS.is_empty());
+    /// ```
     ///
     /// One for nothing does not compile:
     ///
@@ -72,6 +103,14 @@ impl<T, const N: usize> StaticChannel<T, N> {
     }
 
     /// Sends a message, and waits for a place if there is none. See [`Sender::send`](super::Sender::send).
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::channel::StaticChannel};
+    ///
+    /// let channel = StaticChannel::<_, 1>::new();
+    /// assert_eq!(block_on_simple(channel.send(1)), Ok(()));
+    /// assert_eq!(channel.try_recv(), Ok(1));
+    /// ```
     #[inline]
     pub fn send(&self, value: T) -> StaticSend<'_, T, N> {
         SendTo::new(self, value)
@@ -80,18 +119,45 @@ impl<T, const N: usize> StaticChannel<T, N> {
     /// Sends a message if there is a place and nobody waits for it. In interrupts too.
     ///
     /// In an interrupt it may find the last place still being emptied by whom it has interrupted: then it is full.
+    ///
+    /// ```
+    /// use executor::sync::channel::{StaticChannel, TrySendError};
+    ///
+    /// let channel = StaticChannel::<_, 1>::new();
+    /// assert_eq!(channel.try_send(1), Ok(()));
+    /// assert_eq!(channel.try_send(2), Err(TrySendError::Full(2)));
+    /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.inner.try_send(value)
     }
 
     /// Receives a message, and waits for one if there is none. See [`Receiver::recv`](super::Receiver::recv).
+    ///
+    /// ```
+    /// use executor::{block_on_simple, sync::channel::{RecvError, StaticChannel}};
+    ///
+    /// let channel = StaticChannel::<_, 1>::new();
+    /// channel.try_send(1).unwrap();
+    /// channel.close();
+    /// assert_eq!(block_on_simple(channel.recv()), Ok(1));
+    /// assert_eq!(block_on_simple(channel.recv()), Err(RecvError));
+    /// ```
     #[inline]
     pub fn recv(&self) -> StaticRecv<'_, T, N> {
         RecvFrom::new(self)
     }
 
     /// Receives a message if there is one that nobody has waited for. Not in interrupts.
+    ///
+    /// ```
+    /// use executor::sync::channel::{StaticChannel, TryRecvError};
+    ///
+    /// let channel = StaticChannel::<_, 1>::new();
+    /// assert_eq!(channel.try_recv(), Err(TryRecvError::Empty));
+    /// channel.try_send(1).unwrap();
+    /// assert_eq!(channel.try_recv(), Ok(1));
+    /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.inner.try_recv()
@@ -114,26 +180,58 @@ impl<T, const N: usize> StaticChannel<T, N> {
     }
 
     /// Whether it was closed.
+    ///
+    /// ```
+    /// let channel = executor::sync::channel::StaticChannel::<u8, 1>::new();
+    /// assert!(!channel.is_closed());
+    /// channel.close();
+    /// assert!(channel.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
 
     /// How many messages are in it.
+    ///
+    /// ```
+    /// let channel = executor::sync::channel::StaticChannel::<_, 2>::new();
+    /// channel.try_send(1).unwrap();
+    /// assert_eq!(channel.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.inner.len()
     }
 
     /// Whether no message is in it.
+    ///
+    /// ```
+    /// let channel = executor::sync::channel::StaticChannel::<_, 2>::new();
+    /// assert!(channel.is_empty());
+    /// channel.try_send(1).unwrap();
+    /// assert!(!channel.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Whether there is no place for anybody who comes now.
+    ///
+    /// ```
+    /// let channel = executor::sync::channel::StaticChannel::<_, 1>::new();
+    /// assert!(!channel.is_full());
+    /// channel.try_send(1).unwrap();
+    /// assert!(channel.is_full());
+    /// ```
     pub fn is_full(&self) -> bool {
         self.inner.is_full()
     }
 
     /// How many messages fit: `N`.
+    ///
+    /// ```
+    /// let channel = executor::sync::channel::StaticChannel::<u8, 3>::new();
+    /// assert_eq!(channel.capacity(), 3);
+    /// ```
     pub fn capacity(&self) -> usize {
         N
     }

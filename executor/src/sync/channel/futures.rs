@@ -129,6 +129,16 @@ impl<T> Value<T> {
 }
 
 /// Future that sends a message to a channel `C`. Dropped before it is ready, it drops the message.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// let (sender, receiver) = executor::sync::channel::bounded(1);
+/// let message = Arc::new(1);
+/// drop(sender.send(message.clone()));
+/// assert!(receiver.is_empty());
+/// assert_eq!(Arc::strong_count(&message), 1);
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct SendTo<'a, T, C: Channel<T>> {
     /// None: it is done, and `value` is empty.
@@ -260,6 +270,19 @@ impl<T, C: Channel<T>> fmt::Debug for SendTo<'_, T, C> {
 }
 
 /// Future that receives a message from a channel `C`. Dropped before it is ready, it leaves the message to others.
+///
+/// ```
+/// use executor::{noop_waker, sync::channel::{TryRecvError, bounded}};
+/// use std::task::Context;
+///
+/// let (sender, receiver) = bounded(1);
+/// let mut first = Box::pin(receiver.recv());
+/// assert!(first.as_mut().poll(&mut Context::from_waker(noop_waker())).is_pending());
+/// sender.try_send(1).unwrap();
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// drop(first);
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct RecvFrom<'a, T, C: Channel<T>> {
     channel: &'a C,

@@ -211,47 +211,121 @@ macro_rules! both_ends {
     ($end:ident) => {
         impl<T> $end<T> {
             /// Closes the channel: nothing more is sent. What is in it can still be received. False: it was closed already.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded(2);
+            /// sender.try_send(1).unwrap();
+            /// assert!(sender.close());
+            /// assert!(!receiver.close());
+            /// assert!(sender.try_send(2).is_err());
+            /// assert_eq!(receiver.try_recv(), Ok(1));
+            /// ```
             pub fn close(&self) -> bool {
                 self.shared.close()
             }
 
             /// Whether the channel is closed. There may still be messages in it.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded(1);
+            /// sender.try_send(1).unwrap();
+            /// assert!(!receiver.is_closed());
+            /// drop(sender);
+            /// assert!(receiver.is_closed());
+            /// assert_eq!(receiver.len(), 1);
+            /// ```
             pub fn is_closed(&self) -> bool {
                 self.shared.is_closed()
             }
 
             /// Whether no message is in the channel.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded(1);
+            /// assert!(receiver.is_empty());
+            /// sender.try_send(1).unwrap();
+            /// assert!(!receiver.is_empty());
+            /// ```
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
             /// Whether nobody who comes now has a place: there are as many messages as fit, or who waits to send has been
             /// granted what is left. With a capacity of 0: always.
+            ///
+            /// ```
+            /// use executor::sync::channel::{bounded, unbounded};
+            ///
+            /// let (sender, _receiver) = bounded(1);
+            /// assert!(!sender.is_full());
+            /// sender.try_send(1).unwrap();
+            /// assert!(sender.is_full());
+            /// assert!(bounded::<u8>(0).0.is_full());
+            /// assert!(!unbounded::<u8>().0.is_full());
+            /// ```
             pub fn is_full(&self) -> bool {
                 self.shared.is_full()
             }
 
             /// How many messages are in the channel; at most as many as fit.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded(2);
+            /// sender.try_send(1).unwrap();
+            /// assert_eq!((sender.len(), receiver.len()), (1, 1));
+            /// ```
             pub fn len(&self) -> usize {
                 self.shared.len()
             }
 
             /// How many messages fit. None: any number.
+            ///
+            /// ```
+            /// use executor::sync::channel::{bounded, unbounded};
+            ///
+            /// let (sender, receiver) = bounded::<u8>(2);
+            /// assert_eq!((sender.capacity(), receiver.capacity()), (Some(2), Some(2)));
+            /// assert_eq!(unbounded::<u8>().0.capacity(), None);
+            /// ```
             pub fn capacity(&self) -> Option<usize> {
                 self.shared.capacity()
             }
 
             /// How many senders there are.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded::<u8>(1);
+            /// let other = sender.clone();
+            /// assert_eq!(receiver.sender_count(), 2);
+            /// drop((sender, other));
+            /// assert_eq!(receiver.sender_count(), 0);
+            /// ```
             pub fn sender_count(&self) -> usize {
                 self.shared.senders().get()
             }
 
             /// How many receivers there are.
+            ///
+            /// ```
+            /// let (sender, receiver) = executor::sync::channel::bounded::<u8>(1);
+            /// let other = receiver.clone();
+            /// assert_eq!(sender.receiver_count(), 2);
+            /// drop((receiver, other));
+            /// assert_eq!(sender.receiver_count(), 0);
+            /// ```
             pub fn receiver_count(&self) -> usize {
                 self.shared.receivers().get()
             }
 
             /// Whether the other is of the same channel.
+            ///
+            /// ```
+            /// use executor::sync::channel::bounded;
+            ///
+            /// let (sender, receiver) = bounded::<u8>(1);
+            /// assert!(sender.same_channel(&sender.clone()));
+            /// assert!(!receiver.same_channel(&bounded(1).1));
+            /// ```
             pub fn same_channel(&self, other: &Self) -> bool {
                 Arc::ptr_eq(&self.shared, &other.shared)
             }

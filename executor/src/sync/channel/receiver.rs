@@ -9,6 +9,17 @@ use alloc::{boxed::Box, sync::Arc};
 use core::{fmt, pin::Pin};
 
 /// Future of [`Receiver::recv`].
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{Receiver, Recv, bounded}};
+///
+/// fn next(receiver: &Receiver<u8>) -> Recv<'_, u8> {
+///     receiver.recv()
+/// }
+/// let (sender, receiver) = bounded(1);
+/// sender.try_send(1).unwrap();
+/// assert_eq!(block_on_simple(next(&receiver)), Ok(1));
+/// ```
 pub type Recv<'a, T> = RecvFrom<'a, T, Arc<Shared<T>>>;
 
 /// The end of a channel that receives. Each message goes to one of its clones. When the last is
@@ -16,6 +27,18 @@ pub type Recv<'a, T> = RecvFrom<'a, T, Arc<Shared<T>>>;
 ///
 /// It is a [`Stream`](futures_core::Stream) too. One that is pending has its place in the queue until it is polled again
 /// or dropped, like any future that waits: a message that it was given meanwhile is for the next poll.
+///
+/// ```
+/// use executor::{block_on_simple, stream::StreamNext, sync::channel::bounded};
+///
+/// let (sender, mut receiver) = bounded(1);
+/// sender.try_send(1).unwrap();
+/// drop(sender);
+/// block_on_simple(async {
+///     assert_eq!(receiver.next().await, Some(1));
+///     assert_eq!(receiver.next().await, None);
+/// });
+/// ```
 pub struct Receiver<T> {
     pub(super) shared: Arc<Shared<T>>,
     /// As a stream: it has had to wait, and may do so now.
@@ -147,12 +170,30 @@ impl<T> Drop for Receiver<T> {
 }
 
 /// A [`Receiver`] that does not keep the channel open.
+///
+/// ```
+/// use executor::sync::channel::{WeakReceiver, bounded};
+///
+/// let (sender, receiver) = bounded::<u8>(1);
+/// let weak: WeakReceiver<u8> = receiver.downgrade();
+/// drop(receiver);
+/// assert!(sender.is_closed());
+/// ```
 pub struct WeakReceiver<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> WeakReceiver<T> {
     /// A receiver. None: the channel is closed.
+    ///
+    /// ```
+    /// let (sender, receiver) = executor::sync::channel::bounded(1);
+    /// let weak = receiver.downgrade();
+    /// sender.try_send(1).unwrap();
+    /// assert_eq!(weak.upgrade().unwrap().try_recv(), Ok(1));
+    /// sender.close();
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     pub fn upgrade(&self) -> Option<Receiver<T>> {
         let is_one_more = !self.shared.is_closed() && self.shared.receivers().try_add();
         is_one_more.then(|| Receiver::new(self.shared.clone()))

@@ -11,11 +11,32 @@ use alloc::{boxed::Box, sync::Arc};
 use core::{fmt, pin::Pin};
 
 /// Future of [`Sender::send`].
+///
+/// ```
+/// use executor::{block_on_simple, sync::channel::{Send, Sender, bounded}};
+///
+/// fn greet<'a>(sender: &'a Sender<String>, name: &str) -> Send<'a, String> {
+///     sender.send(format!("hello, {name}"))
+/// }
+/// let (sender, receiver) = bounded(1);
+/// assert_eq!(block_on_simple(greet(&sender, "core")), Ok(()));
+/// assert_eq!(receiver.try_recv().unwrap(), "hello, core");
+/// ```
 pub type Send<'a, T> = SendTo<'a, T, Arc<Shared<T>>>;
 
 /// The end of a channel that sends. Clones of it send to the same; when the last is dropped, the channel is closed.
 ///
 /// It is a [`Sink`](futures_sink::Sink) too. As such it keeps one message for itself while the channel is full.
+///
+/// ```
+/// let (sender, receiver) = executor::sync::channel::bounded(1);
+/// let other = sender.clone();
+/// drop(sender);
+/// assert_eq!(other.try_send(1), Ok(()));
+/// drop(other);
+/// assert!(receiver.is_closed());
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
 pub struct Sender<T> {
     pub(super) shared: Arc<Shared<T>>,
     /// As a sink: a message that is not sent yet.
@@ -193,12 +214,30 @@ impl<T> Drop for Sender<T> {
 }
 
 /// A [`Sender`] that does not keep the channel open.
+///
+/// ```
+/// use executor::sync::channel::{WeakSender, bounded};
+///
+/// let (sender, receiver) = bounded::<u8>(1);
+/// let weak: WeakSender<u8> = sender.downgrade();
+/// drop(sender);
+/// assert!(receiver.is_closed());
+/// ```
 pub struct WeakSender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> WeakSender<T> {
     /// A sender. None: the channel is closed.
+    ///
+    /// ```
+    /// let (sender, receiver) = executor::sync::channel::bounded(1);
+    /// let weak = sender.downgrade();
+    /// weak.upgrade().unwrap().try_send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// sender.close();
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let is_one_more = !self.shared.is_closed() && self.shared.senders().try_add();
         is_one_more.then(|| Sender::new(self.shared.clone()))

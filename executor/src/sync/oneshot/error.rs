@@ -3,10 +3,28 @@
 use core::{error, fmt};
 
 /// The sender was dropped without sending, or the receiver had closed before.
+///
+/// ```
+/// use executor::{block_on_simple, sync::oneshot::{self, error::RecvError}};
+///
+/// let (sender, receiver) = oneshot::channel::<u8>();
+/// drop(sender);
+/// let error: RecvError = block_on_simple(receiver).unwrap_err();
+/// assert_eq!(error.to_string(), "the channel is closed");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvError(pub(super) ());
 
 /// Why there is no value yet, or none at all.
+///
+/// ```
+/// use executor::sync::oneshot::{self, error::TryRecvError};
+///
+/// let (sender, mut receiver) = oneshot::channel::<u8>();
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// drop(sender);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
     /// Nothing was sent yet.
@@ -16,6 +34,15 @@ pub enum TryRecvError {
 }
 
 /// Why no value came in time.
+///
+/// ```
+/// use executor::{block_on_simple, sync::oneshot::{self, error::RecvTimeoutError}, time::Duration};
+///
+/// let (sender, mut receiver) = oneshot::channel::<u8>();
+/// drop(sender);
+/// let received = block_on_simple(receiver.recv_timeout(Duration::from_millis(1)));
+/// assert_eq!(received, Err(RecvTimeoutError::Closed));
+/// ```
 #[cfg(not(loom))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {

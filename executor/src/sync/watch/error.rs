@@ -3,14 +3,39 @@
 use core::{error, fmt};
 
 /// Nobody watches; here is the value again.
+///
+/// ```
+/// use executor::sync::watch::{Sender, error::SendError};
+///
+/// let sender = Sender::new(1);
+/// assert_eq!(sender.send(2), Err(SendError(2)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 /// All senders were dropped: the value will not change any more.
+///
+/// ```
+/// use executor::{block_on_simple, sync::watch::{self, error::RecvError}};
+///
+/// let (sender, mut receiver) = watch::channel(1);
+/// drop(sender);
+/// let error: RecvError = block_on_simple(receiver.changed()).unwrap_err();
+/// assert_eq!(error.to_string(), "the channel is closed");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvError(pub(super) ());
 
 /// Why no change was seen in time.
+///
+/// ```
+/// use executor::{block_on_simple, sync::watch::{self, error::ChangedTimeoutError}, time::Duration};
+///
+/// let (sender, mut receiver) = watch::channel(1);
+/// drop(sender);
+/// let changed = block_on_simple(receiver.changed_timeout(Duration::from_millis(1)));
+/// assert_eq!(changed, Err(ChangedTimeoutError::Closed));
+/// ```
 #[cfg(not(loom))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangedTimeoutError {
