@@ -106,8 +106,8 @@ impl Builder {
     ///
     /// # let runtime = Runtime::builder().workers(1).build()?;
     /// runtime.block_on(async {
-    ///     let large = Builder::new().stack_size(8 << 20).spawn(|| {
-    ///         let room = std::hint::black_box([1_u8; 1 << 20]);
+    ///     let large = Builder::new().stack_size(32 << 20).spawn(|| {
+    ///         let room = std::hint::black_box([1_u8; 10 << 20]);
     ///         room[room.len() - 1]
     ///     });
     ///     assert_eq!(large.unwrap().await.unwrap(), 1);

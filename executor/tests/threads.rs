@@ -61,34 +61,42 @@ fn threads_on_one_core_take_turns_when_they_yield() {
     });
 }
 
+/// Takes 4 KiB of stack, and as much again for each that is left.
+#[inline(never)]
+fn deep(left: usize) -> usize {
+    let room = std::hint::black_box([left as u8; 4096]);
+    if left == 0 {
+        0
+    } else {
+        1 + deep(left - 1) + usize::from(room[0] != left as u8)
+    }
+}
+
 #[test]
 fn a_thread_has_a_name_an_id_and_its_own_stack_size() {
-    runtime(2).block_on(async {
-        let thread = Builder::new()
-            .name("deep")
-            .stack_size(64 << 20)
-            .priority(Priority::High)
-            .core(1)
-            .spawn(|| {
-                #[inline(never)]
-                fn deep(left: usize) -> usize {
-                    let room = std::hint::black_box([left as u8; 4096]);
-                    if left == 0 {
-                        0
-                    } else {
-                        1 + deep(left - 1) + usize::from(room[0] != left as u8)
-                    }
-                }
+    let usual = || Builder::new().name("deep").stack_size(64 << 20);
+    for builder in [usual(), usual().priority(Priority::High).core(1)] {
+        runtime(2).block_on(async {
+            let thread = builder.spawn(|| {
                 assert_eq!(thread::current().name(), Some("deep"));
                 assert_eq!(thread::current().id(), thread::id());
                 // More than any other context has room for.
                 let reached = deep(8000);
                 thread::yield_now();
                 (reached, thread::id())
-            })
-            .unwrap();
-        let id = thread.thread().id();
-        assert_eq!(thread.await.unwrap(), (8000, id));
+            });
+            let thread = thread.unwrap();
+            let id = thread.thread().id();
+            assert_eq!(thread.await.unwrap(), (8000, id));
+        });
+    }
+    runtime(2).block_on(async {
+        let mut reached = 0;
+        thread::scope(|scope| {
+            let thread = usual().spawn_scoped(scope, || reached = deep(8000));
+            thread.unwrap();
+        });
+        assert_eq!(reached, 8000);
     });
 }
 

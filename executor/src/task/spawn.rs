@@ -473,6 +473,7 @@ unsafe fn prepare<F: Future>(
         local: how.local,
         tracked,
         main: how.main,
+        aside: how.stack_size.is_some(),
     };
     let asks =
         tracked || how.parent.is_some() || how.thread || builder.name.is_some() || builder.tag != 0;

@@ -46,6 +46,8 @@ const PINNED: u64 = 1 << 9;
 const MAIN: u64 = 1 << 10;
 /// No task, but a context that is to be resumed: a stack in the middle of a poll. Never changes.
 const CONTEXT: u64 = 1 << 11;
+/// Begins in a context that was made for it. Never changes.
+const ASIDE: u64 = 1 << 12;
 /// Priority, as its difference from the usual one: so nothing is set for a usual task.
 const LEVEL_SHIFT: u32 = 14;
 const NORMAL: usize = Priority::Normal as usize;
@@ -128,10 +130,10 @@ impl Word {
         self.0 & RUNNING != 0
     }
 
-    /// A task of normal priority, not pinned, not counted, not cancelled, not in its finalizers.
+    /// A task of normal priority, not pinned, not counted, not cancelled, not in its finalizers, on any stack.
     #[inline]
     pub fn is_usual(self) -> bool {
-        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT) == 0
+        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT | ASIDE) == 0
     }
 
     /// No task, but a context that is to be resumed.
@@ -164,6 +166,8 @@ pub struct Place {
     pub tracked: bool,
     /// A `block_on` waits for it.
     pub main: bool,
+    /// It begins in a context that was made for it.
+    pub aside: bool,
 }
 
 /// What to do with a task that was woken or cancelled.
@@ -221,6 +225,9 @@ impl State {
         }
         if place.main {
             word |= MAIN;
+        }
+        if place.aside {
+            word |= ASIDE;
         }
         Self(AtomicU64::new(word))
     }

@@ -56,6 +56,31 @@ fn a_stack_overflow_ends_only_its_task_or_thread() {
     runtime.shutdown();
 }
 
+/// Takes about as many bytes of stack as it is told.
+#[inline(never)]
+fn down(bytes: usize) -> usize {
+    let room = core::hint::black_box([1u8; 1024]);
+    match bytes.checked_sub(1024) {
+        None => 0,
+        Some(rest) => down(rest) + usize::from(room[5]),
+    }
+}
+
+#[kernel_test(limit = 120)]
+fn a_thread_that_asks_for_a_larger_stack_has_it() {
+    let runtime = Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        for _ in 0..3 {
+            let large = thread::Builder::new().stack_size(4 << 20);
+            let large = large.spawn(|| down(3 << 20)).expect("memory for a thread");
+            assert_eq!(large.await.expect("it has room"), 3 << 10);
+            let usual = thread::spawn(|| down(3 << 20));
+            assert!(matches!(usual.await, Err(TaskError::StackOverflow)));
+        }
+    });
+    runtime.shutdown();
+}
+
 #[kernel_test(limit = 120)]
 fn a_lost_poll_ends_after_the_children_of_its_scopes() {
     let runtime = Runtime::new().expect("no other runtime has the cores");
