@@ -352,6 +352,24 @@ fn nobody_who_waits_to_meet_hears_of_the_end_before_the_last_message() {
 }
 
 #[test]
+fn a_send_that_has_met_somebody_has_sent_though_it_is_dropped() {
+    let (sender, receiver) = bounded(0);
+    let flag = Flag::new();
+    for number in [1, 2] {
+        let mut send = Box::pin(sender.send(number));
+        assert!(poll(send.as_mut(), &flag).is_pending());
+        assert_eq!(receiver.try_recv(), Ok(number));
+        if number == 2 {
+            assert_eq!(send.as_mut().cancel(), None, "it tells so");
+        }
+    }
+    let mut send = Box::pin(sender.send(3));
+    assert!(poll(send.as_mut(), &flag).is_pending());
+    drop(send);
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
 fn nothing_of_a_rendezvous_is_left_behind() {
     let message = Arc::new(());
     let (sender, receiver) = bounded(0);

@@ -83,7 +83,14 @@ async fn send_all(sender: Sender<Message>, number: usize, alive: Alive) -> usize
             let next = alive.message(number, message);
             tries += 1;
             let sent = match tries % 3 {
-                0 => twice(sender.send(next)).await,
+                0 => {
+                    let mut send = Box::pin(sender.send(next));
+                    match twice(send.as_mut()).await {
+                        Some(sent) => Some(sent),
+                        // Of a rendezvous, it may have been received since.
+                        None => send.as_mut().cancel().is_none().then_some(Ok(())),
+                    }
+                }
                 1 => match sender.try_send(next) {
                     Ok(()) => Some(Ok(())),
                     Err(TrySendError::Full(_)) => None,

@@ -8,7 +8,8 @@
 //!
 //! Both ends can be cloned. Messages of one sender are received in the order in which they were sent. Who waits is served in the
 //! order in which he came, at either end, and nobody overtakes: while others wait, `try_send` finds it full and
-//! `try_recv` empty. All futures may be dropped at any time: one that sends has then sent nothing, one that receives has taken nothing.
+//! `try_recv` empty. All futures may be dropped at any time: one that sends has then sent nothing
+//! (of a rendezvous: unless it was received already), one that receives has taken nothing.
 //!
 //! A channel is closed by [`close`](Sender::close), or when the last of either end is dropped. Then nothing more is sent;
 //! what was sent before is still received, and only then are receivers refused. When the last receiver is

@@ -57,7 +57,8 @@ impl<T> Sender<T> {
     /// Sends a message, and waits for a place if there is none.
     ///
     /// Places are had in the order in which they were asked for. A future that is dropped before it is ready has sent nothing; the
-    /// message is dropped with it, unless it is [taken back](SendTo::cancel).
+    /// message is dropped with it, unless it is [taken back](SendTo::cancel). Only of a rendezvous the message may have been
+    /// received when the future is dropped, before it is polled again: who has to know asks [`cancel`](SendTo::cancel).
     ///
     /// ```
     /// use executor::{block_on_simple, sync::channel::{SendError, bounded}};
