@@ -22,7 +22,7 @@ thread_local! {
     static BLOCKS: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Counts blocks, which it knows by their alignment. Not loom's way to count, which looks at them when
+/// Counts blocks, which it knows by their alignment: as large as they are. Not loom's way to count, which looks at them when
 /// a model has failed, too, and then aborts.
 struct Counting;
 
@@ -30,7 +30,7 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(layout: Layout, blocks: isize) {
-    if layout.align() == 64 {
+    if layout.align() >= 64 && layout.align() == layout.size() {
         // None, if the thread is about to end: then it has no model.
         let _ = BLOCKS.try_with(|count| count.set(count.get() + blocks));
     }
