@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Those of a [`scope`] borrow from whoever waits for them. [`Mutex`], [`RwLock`] and [`Condvar`] are for what
-//! threads share; a thread may use what is in [`sync`](crate::sync) just as well, by what there ends with `_blocking`.
+//! threads share; a thread may use what is in [`sync`](crate::sync) just as well, by what there has
+//! `blocking` in its name, or by [`task::wait`] for any future.
 
 mod condvar;
 pub(crate) mod held;
@@ -317,7 +318,8 @@ impl<T> JoinHandle<T> {
     }
 
     /// Asks the thread to end: [`task::is_cancelled`] tells it, and [`park`],
-    /// [`sleep`] and [`task::try_wait`] return early. A thread that has not begun does not.
+    /// [`sleep`] and [`task::try_wait`] return early. A thread that has not begun never begins; who joins it
+    /// hears that it was cancelled. False: it has ended already.
     ///
     /// ```
     /// use executor::{Runtime, sync::oneshot, task, thread};

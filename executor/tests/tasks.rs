@@ -465,3 +465,11 @@ fn a_panic_names_the_caller_who_is_not_in_a_task() {
     let lines = (first..first + 6).map(|line| (String::from(file!()), line));
     assert_eq!(*places.lock().unwrap(), lines.collect::<Vec<_>>());
 }
+
+#[test]
+fn errors_of_tasks_go_into_boxes_that_may_be_shared() {
+    async fn joins() -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(spawn(async { 5 }).await?)
+    }
+    assert_eq!(runtime(1).block_on(joins()).unwrap(), 5);
+}

@@ -13,7 +13,7 @@ use core::{
 };
 
 /// What the functions of [`parallel`](super) work on: `&[T]`, `&mut [T]`, `Vec<T>` and references to
-/// it, arrays, and ranges of numbers.
+/// it, arrays, and ranges of numbers (`a..b`).
 ///
 /// ```
 /// # use executor::{Runtime, parallel::par_map};
@@ -25,6 +25,10 @@ use core::{
 /// assert_eq!(par_map(0..3, |number| number * number), [0, 1, 4]);
 /// # });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be worked on in pieces",
+    note = "give a slice, a vector or a reference to it, an array, or a range `a..b`; not an iterator"
+)]
 pub trait Input {
     /// What the function is called with.
     type Item;

@@ -165,14 +165,14 @@ impl Builder {
     }
 
     /// Room for the stack that a task is polled on, in bytes. It has memory only
-    /// as far as it was used.
+    /// as far as it was used. 1 MiB unless told otherwise; on the host 8 MiB.
     pub fn stack(mut self, size: usize) -> Self {
         self.config.stack = size;
         self
     }
 
     /// How long a poll may keep its core while there is other work for it; then
-    /// it is preempted. 10 ms unless told otherwise. None: as long as it likes.
+    /// it is preempted. 10 ms unless told otherwise. None, not zero: as long as it likes.
     /// On the host nothing is preempted.
     pub fn quantum(mut self, quantum: impl Into<Option<Duration>>) -> Self {
         self.config.quantum = quantum.into();

@@ -16,8 +16,8 @@
 //! | [`WakerSlot`] | the one waker of whoever waits for an interrupt |
 //!
 //! All are served in the order they came. A future that waits may be dropped at any time: it leaves
-//! the queue, and what it was granted meanwhile goes to the next. They allocate nothing (but
-//! channels, when they are made), can be made in a `static`, and work wherever futures are polled, with or without a runtime; only what ends
+//! the queue, and what it was granted meanwhile goes to the next. But for channels (of which there is [`StaticChannel`](channel::StaticChannel)) they allocate
+//! nothing and can be made in a `static`; and they work wherever futures are polled, with or without a runtime; only what ends
 //! with `_timeout` needs the timers of one, and what ends with `_owned` an `Arc`. The time of a limit begins with the first poll.
 //!
 //! A task that finds them ready again and again gives way now and then: the future is pending once. (Not so a value that was made once

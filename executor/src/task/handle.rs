@@ -13,7 +13,6 @@ use core::{
 /// A spawned task. Awaiting it gives what the task returned, or why it did not.
 ///
 /// Dropping the handle detaches the task: it goes on by itself.
-#[must_use = "a task runs without its handle, too; drop it or call `detach` to say so"]
 pub struct TaskHandle<T> {
     task: NonNull<Header>,
     id: TaskId,

@@ -1,5 +1,13 @@
 //! Tasks: futures that run by themselves.
 //!
+//! - to start them: `spawn`, `spawn_with`, `try_spawn`; `spawn_local`, `spawn_local_on` for what is not `Send`;
+//! - to join, cancel or detach them: `TaskHandle`, and `TaskError` for how one ended otherwise;
+//! - several as one: `task_group`, `TaskGroup`, `Supervisor`; from code that is not async, and with what they borrow, `nursery`;
+//! - in a task: `current`, `id`, `parent`, `yield_now`, `is_cancelled`, `check_cancelled`, `on_exit`;
+//! - in code that is not async: `wait`, `try_wait`.
+//!
+//! Within:
+//!
 //! | | |
 //! |---|---|
 //! | `state` | the word that says who may do what |

@@ -177,7 +177,7 @@ impl<'a> Origin<'a> {
         match waker::visited() {
             Some(shared) => Self::Outside(shared),
             None => panic!(
-                "a task was spawned where no runtime runs: use `Runtime::spawn`, or do it in a task or within `Runtime::block_on`"
+                "a task or thread was spawned where no runtime runs: do it in a task or within `Runtime::block_on`; for tasks there is `Runtime::spawn`"
             ),
         }
     }

@@ -322,7 +322,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 
     /// Asks the thread to end: [`task::is_cancelled`] tells it, and `park`, `sleep`
-    /// and [`task::try_wait`] return early.
+    /// and [`task::try_wait`] return early. One that has not begun still runs. False: it has ended already.
     ///
     /// ```
     /// use executor::{Runtime, task, thread};

@@ -182,7 +182,7 @@ mod ends {
     /// ```
     ///
     /// # Panics
-    /// If there is no memory for so many.
+    /// If there cannot be so many: more than an eighth of `usize` counts. If there is no memory for them, that is as for a `Vec`.
     pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         both(Shared::bounded(capacity))
     }

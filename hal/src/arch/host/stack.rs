@@ -12,15 +12,16 @@ pub const DEFAULT_SIZE: usize = 8 << 20;
 
 /// Makes a stack above a page that cannot be touched.
 pub fn reserve(size: usize) -> Result<Bounds, NoMemory> {
+    let whole = size.checked_add(PAGE).ok_or(NoMemory)?;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: new memory, wherever the OS likes.
-    let guard = unsafe { mmap_anonymous(ptr::null_mut(), size + PAGE, rights, flags) }
-        .map_err(|_| NoMemory)?;
+    let guard =
+        unsafe { mmap_anonymous(ptr::null_mut(), whole, rights, flags) }.map_err(|_| NoMemory)?;
     // SAFETY: the first page of it, which nobody uses yet.
     if unsafe { mprotect(guard, PAGE, MprotectFlags::empty()) }.is_err() {
         // SAFETY: as above.
-        let _ = unsafe { munmap(guard, size + PAGE) };
+        let _ = unsafe { munmap(guard, whole) };
         return Err(NoMemory);
     }
     let low = guard.expose_provenance() + PAGE;

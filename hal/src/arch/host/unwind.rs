@@ -9,6 +9,9 @@ use std::{
 /// What a panic threw. It may be anything, and panic as it is dropped: that is caught, and forgotten.
 pub struct Payload(Option<Box<dyn Any + Send>>);
 
+// SAFETY: through a reference it is only asked whether it is a text, which may be shared.
+unsafe impl Sync for Payload {}
+
 impl Drop for Payload {
     fn drop(&mut self) {
         let payload = self.0.take();
