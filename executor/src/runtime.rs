@@ -289,7 +289,7 @@ impl Runtime {
     /// Cancels all tasks, waits until their finalizers have run, and gives the
     /// cores back. The same as dropping the runtime. A task that never comes to
     /// an await, or a finalizer that never ends, keeps it waiting for ever; so does sync code that waits for what never comes, as
-    /// [`task::wait`](crate::task::wait) and all that ends with `_blocking` are not cut short ([`try_wait`](crate::task::try_wait) is).
+    /// [`task::wait`] and all that ends with `_blocking` are not cut short ([`try_wait`](crate::task::try_wait) is).
     ///
     /// # Panics
     /// As [`shutdown`](Self::shutdown).
