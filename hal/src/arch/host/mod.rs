@@ -16,6 +16,8 @@ pub mod paging;
 mod pool;
 pub mod power;
 pub mod probe;
+#[cfg(asan)]
+mod sanitizer;
 pub mod stack;
 mod switch;
 mod threads;
@@ -27,7 +29,11 @@ pub use interrupts::{
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
 pub use pool::{FREE_AT_START, add_core, usable, usual};
-pub use switch::{Frame, switch, touch_below};
+#[cfg(asan)]
+pub use sanitizer::switch;
+#[cfg(not(asan))]
+pub use switch::switch;
+pub use switch::{Frame, touch_below};
 pub use threads::Core;
 pub use unwind::{Payload, catch, is_panicking, message, resume};
 

@@ -25,10 +25,13 @@ pub fn reserve(size: usize) -> Result<Bounds, NoMemory> {
         return Err(NoMemory);
     }
     let low = guard.expose_provenance() + PAGE;
-    Ok(Bounds {
+    let bounds = Bounds {
         low,
         high: low + size,
-    })
+    };
+    #[cfg(asan)]
+    super::sanitizer::stack_is_new(bounds);
+    Ok(bounds)
 }
 
 /// Gives it back.
@@ -36,6 +39,8 @@ pub fn reserve(size: usize) -> Result<Bounds, NoMemory> {
 /// # Safety
 /// It is from [`reserve`], and nobody's any more.
 pub unsafe fn release(bounds: Bounds) {
+    #[cfg(asan)]
+    super::sanitizer::stack_goes(bounds);
     let guard = bounds.low - PAGE;
     // SAFETY: the caller's promise.
     let done = unsafe { munmap(ptr::with_exposed_provenance_mut(guard), bounds.high - guard) };

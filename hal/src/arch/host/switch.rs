@@ -13,6 +13,9 @@ pub struct Frame {
     fp: u64,
     /// x86_64: rbx, r12 to r15. aarch64: x19 to x28, d8 to d15.
     kept: [u64; KEPT],
+    /// The stack it was left on; empty: it has not run yet.
+    #[cfg(asan)]
+    pub(super) stack: crate::stack::Bounds,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -30,6 +33,8 @@ impl Frame {
             sp: 0,
             fp: 0,
             kept: [0; KEPT],
+            #[cfg(asan)]
+            stack: crate::stack::Bounds::EMPTY,
         }
     };
 
