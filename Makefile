@@ -6,7 +6,7 @@
 .SILENT:
 # Steps of one command build on each other, and cargo uses every core by itself.
 .NOTPARALLEL:
-.PHONY: help run test test-long test-host torture torture-bugs loom bench gdb check doc clean tool
+.PHONY: help run test test-long test-host torture torture-bugs loom sanitize bench gdb check doc clean tool
 
 # Values go to the shell through its environment, never through the text of a
 # recipe, so that no blank, quote or dollar in them is ever read as shell or make.
@@ -100,6 +100,10 @@ torture-bugs: tool ## images with a bug each, which torture or a test must catch
 loom: ## models of the lock-free protocols, with their seeded bugs
 	tools/setup host
 	$(host) exec tools/loom
+
+sanitize: ## host tests of hal and executor under the address sanitizer [TEST=file]
+	tools/setup host
+	$(host) exec tools/sanitize $${TEST:+"$$TEST"}
 
 bench: tool ## instruction counts, the same on every run [BOARD=pc CORES=n FILTER=name]
 	$(one_board); $(ready); $(call images,release,bench); $(call blink,release); \

@@ -81,22 +81,22 @@ fn a_thread_has_a_name_an_id_and_its_own_stack_size() {
                 assert_eq!(thread::current().name(), Some("deep"));
                 assert_eq!(thread::current().id(), thread::id());
                 // More than any other context has room for.
-                let reached = deep(8000);
+                let reached = deep(4000);
                 thread::yield_now();
                 (reached, thread::id())
             });
             let thread = thread.unwrap();
             let id = thread.thread().id();
-            assert_eq!(thread.await.unwrap(), (8000, id));
+            assert_eq!(thread.await.unwrap(), (4000, id));
         });
     }
     runtime(2).block_on(async {
         let mut reached = 0;
         thread::scope(|scope| {
-            let thread = usual().spawn_scoped(scope, || reached = deep(8000));
+            let thread = usual().spawn_scoped(scope, || reached = deep(4000));
             thread.unwrap();
         });
-        assert_eq!(reached, 8000);
+        assert_eq!(reached, 4000);
     });
 }
 

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 /// Programs of this tree that test something and say how it went.
 const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
+/// And such that take long.
+const LONG_TOOLS: [&str; 1] = ["tools/sanitize"];
 
 /// Runs them all, or those that `filter` means: the tests of a crate or of a file in `tests/`, or those with it
-/// in their names. Bugs that are seeded to see whether the models find them take long.
+/// in their names. Bugs that are seeded to see whether the models find them take long, and so does the sanitizer.
 pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(cargo::arguments(Path::new("."), filter));
@@ -29,7 +31,8 @@ pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
     quiet.finish().iter().for_each(|line| report.say(line));
     tests.finish(all_well, report);
 
-    for tool in TOOLS.map(Path::new) {
+    let long_tools = if long { &LONG_TOOLS[..] } else { &[] };
+    for tool in TOOLS.iter().chain(long_tools).map(Path::new) {
         let name = tool.file_name().unwrap_or_default().to_string_lossy();
         if !is_program(tool) || !name.contains(filter) {
             continue;
