@@ -56,7 +56,7 @@ impl<T> Place<T> {
     #[inline]
     pub(super) fn next(self) -> Option<usize> {
         let next = self.0.wrapping_add(size_of::<Slot<T>>());
-        (next % Block::<T>::SIZE != 0).then_some(next)
+        (!next.is_multiple_of(Block::<T>::SIZE)).then_some(next)
     }
 
     /// The block that it is in.
