@@ -1,6 +1,6 @@
 //! Polls that need more stack than there is: they end, and only they.
 
-use super::{join, spawn, spawn_on};
+use super::{deeper, join, spawn, spawn_on};
 use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use executor::{
@@ -11,14 +11,6 @@ use executor::{
 };
 use hal::context;
 use testing::kernel_test;
-
-/// Never ends, but in an overflow.
-#[inline(never)]
-#[allow(unconditional_recursion, reason = "that is the point")]
-fn deeper(depth: u64) -> u64 {
-    let room = core::hint::black_box([depth; 16]);
-    deeper(depth + 1) + room[3]
-}
 
 #[kernel_test(limit = 120)]
 fn a_stack_overflow_ends_only_its_task_or_thread() {

@@ -61,6 +61,14 @@ fn scaled(count: usize) -> usize {
     }
 }
 
+/// Never ends, but in an overflow.
+#[inline(never)]
+#[allow(unconditional_recursion, reason = "that is the point")]
+fn deeper(depth: u64) -> u64 {
+    let room = core::hint::black_box([depth; 16]);
+    deeper(depth + 1) + room[3]
+}
+
 /// Bytes in use on the heap. While no other core is at work.
 fn live_bytes() -> usize {
     mem::heap().drain();

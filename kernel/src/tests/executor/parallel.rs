@@ -1,7 +1,7 @@
 //! One piece of work on many cores: what is offered is taken, taken back, or waited for, while others
 //! go on and polls are preempted.
 
-use super::{join, on_all_cores, scaled, spawn};
+use super::{deeper, join, on_all_cores, scaled, spawn};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use executor::{
@@ -141,14 +141,6 @@ fn many_callers_share_the_cores_and_join_goes_down() {
         let callers: Vec<_> = callers.collect();
         join(callers).await;
     });
-}
-
-/// Never ends, but in an overflow.
-#[inline(never)]
-#[allow(unconditional_recursion, reason = "that is the point")]
-fn deeper(depth: u64) -> u64 {
-    let room = core::hint::black_box([depth; 16]);
-    deeper(depth + 1) + room[3]
 }
 
 #[kernel_test(limit = 120)]
