@@ -103,8 +103,16 @@ pub use simple::{block_on_simple, noop_waker};
 /// What the kernel's interrupt handlers tell the executor; see [`hal::traps::Upcalls`].
 #[cfg(all(feature = "alloc", not(loom)))]
 pub mod upcalls {
-    use crate::TaskError;
-    use hal::{context::ContextBlock, traps::Switch};
+    use crate::{
+        TaskError,
+        scheduler::lost::{self, Cause},
+        task::Task,
+    };
+    use core::panic::PanicInfo;
+    use hal::{
+        context::ContextBlock,
+        traps::{Fault, Switch},
+    };
 
     /// This core's timer has expired.
     pub fn on_timer() {
@@ -116,10 +124,28 @@ pub mod upcalls {
         crate::scheduler::tick::on_exit(interrupted)
     }
 
-    /// A fault that its task cannot survive: ends that task with this error, and goes on with
-    /// others. None: not in a task, or under a guard; then the machine cannot survive it.
-    pub fn on_fault(faulted: &'static ContextBlock, error: TaskError) -> Option<Switch> {
-        crate::scheduler::lost::abandon(faulted, error)
+    /// A fault that its task cannot survive: ends that task, with [`TaskError::Panicked`] and the fault's registers, and goes
+    /// on with others. None: not in a task, in that of a `block_on`, or under a guard; then the machine cannot survive it.
+    pub fn on_fault(faulted: &'static ContextBlock, fault: &Fault) -> Option<Switch> {
+        lost::abandon(faulted, Cause::Fault(*fault))
+    }
+
+    /// The same for a fault that is about its stack, with this error.
+    pub fn on_stack_fault(faulted: &'static ContextBlock, error: TaskError) -> Option<Switch> {
+        lost::abandon(faulted, Cause::Error(error))
+    }
+
+    /// A panic, with the program counter and frame pointer that its backtrace begins with. Ends the
+    /// task, goes on with others, and does not come back; unless this is in no task, in that of a `block_on`, under a
+    /// guard, or in an interrupt: then the machine cannot survive it.
+    pub fn on_panic(info: &PanicInfo<'_>, from: (usize, usize)) {
+        lost::on_panic(info, from);
+    }
+
+    /// From here on, `hook` hears of each task that is left in the middle of its poll for good, and why. It runs
+    /// in the loop of a core, and must not wait. Without one the log does.
+    pub fn set_on_loss(hook: fn(&Task, &TaskError)) {
+        lost::set_on_loss(hook);
     }
 
     /// A context has dropped its last guard, and was asked to give way.

@@ -73,6 +73,22 @@ impl Panics {
     }
 }
 
+/// Puts a value where it stays for ever; None: there is no memory.
+#[cfg(all(feature = "alloc", not(loom)))]
+pub fn try_leak<T>(value: T) -> Option<&'static T> {
+    const { assert!(size_of::<T>() != 0) };
+    // SAFETY: the layout is not empty.
+    let memory = unsafe { alloc::alloc::alloc(core::alloc::Layout::new::<T>()) }.cast::<T>();
+    if memory.is_null() {
+        return None;
+    }
+    // SAFETY: fresh memory of this layout, and nobody else's; never freed.
+    unsafe {
+        memory.write(value);
+        Some(&*memory)
+    }
+}
+
 /// A cell with loom's interface, and nothing else to it.
 #[cfg(not(loom))]
 pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

@@ -31,6 +31,7 @@ pub(crate) struct Counters {
     pub(crate) unpreempted: Counter,
     pub(crate) resumes: Counter,
     pub(crate) lost: Counter,
+    pub(crate) lost_bytes: Counter,
     idle: Counter,
     /// When it fell asleep, plus one; 0: it is awake.
     asleep_since: AtomicU64,
@@ -53,6 +54,7 @@ impl Counters {
             unpreempted: Counter::new(),
             resumes: Counter::new(),
             lost: Counter::new(),
+            lost_bytes: Counter::new(),
             idle: Counter::new(),
             asleep_since: AtomicU64::new(0),
             kicks: Counter::new(),
@@ -117,8 +119,11 @@ pub struct CoreStats {
     pub unpreempted: u64,
     /// Polls that went on after they had been left.
     pub resumes: u64,
-    /// Polls that could never go on, because their stack was too small: what they had stays in memory.
+    /// Polls that could never go on, because they panicked, met a fault or had too small a stack. What they had is in
+    /// quarantine: it is neither dropped nor used again.
     pub lost: u64,
+    /// Bytes of the stacks of those.
+    pub lost_bytes: u64,
     /// How long it slept, up to now if it does.
     pub idle: Duration,
     /// Tasks in its queues now.
@@ -143,6 +148,7 @@ impl CoreStats {
             unpreempted: counters.unpreempted.get(),
             resumes: counters.resumes.get(),
             lost: counters.lost.get(),
+            lost_bytes: counters.lost_bytes.get(),
             idle: counters.idle(worker.shared().clock.now()),
             depth: worker.depth(),
         }
@@ -164,6 +170,7 @@ impl CoreStats {
             unpreempted: self.unpreempted + other.unpreempted,
             resumes: self.resumes + other.resumes,
             lost: self.lost + other.lost,
+            lost_bytes: self.lost_bytes + other.lost_bytes,
             idle: self.idle + other.idle,
             depth: self.depth + other.depth,
         }

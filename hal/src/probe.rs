@@ -3,7 +3,7 @@
 //! The access is one instruction with a known address; the trap handler sees
 //! that address and goes on at the error exit instead of reporting a fault.
 
-use crate::arch;
+use crate::{arch, traps::FaultKind};
 
 /// The access faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,4 +39,14 @@ pub unsafe fn call(address: usize) -> Result<(), Faulted> {
 /// Reads null with a frame pointer that leads nowhere. For tests of reports.
 pub fn fault_with_damaged_stack() {
     arch::probe::fault_with_damaged_stack();
+}
+
+/// The kinds of fault that [`fault`] can make.
+pub fn faults() -> &'static [FaultKind] {
+    arch::probe::FAULTS
+}
+
+/// Makes this core meet a fault of this kind, here. Comes back if it is none of [`faults`]. For tests.
+pub fn fault(kind: FaultKind) {
+    arch::probe::fault(kind);
 }

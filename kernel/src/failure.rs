@@ -1,12 +1,14 @@
-//! Machine panics: all cores stop, and each is shown with a backtrace.
+//! What becomes of panics and faults. One that is a task's ends that task, and all others go on. Under a
+//! guard, in an interrupt or outside of tasks it is a machine panic: all cores stop, and each is shown with a
+//! backtrace.
 
 use crate::{console, println, symbols};
 use core::{
     fmt,
     panic::PanicInfo,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
-use executor::TaskError;
+use executor::{TaskError, task::Task, upcalls};
 use hal::{
     backtrace, clock,
     context::{self, Frame},
@@ -21,14 +23,64 @@ const PATIENCE: u64 = 5_000_000_000;
 /// Whether lines for the test runner are written around the report.
 static FOR_RUNNER: AtomicBool = AtomicBool::new(false);
 
-/// From here on a report has the lines that the test runner looks for.
+/// From here on a report has the lines that the test runner looks for, and a task that panics fails the test: it
+/// is a machine panic, as nobody may join that task. Unless the test [says otherwise](let_tasks_end).
 pub fn report_to_runner() {
     FOR_RUNNER.store(true, Relaxed);
+}
+
+/// How many want panics and faults to end tasks only.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// While this lives, a panic or fault of a task ends that task only, also in a test.
+#[must_use = "it holds while it lives"]
+pub struct TasksEnd(());
+
+/// Lets panics and faults of tasks end these tasks, also in a test, which looks for them.
+pub fn let_tasks_end() -> TasksEnd {
+    WANTED.fetch_add(1, Relaxed);
+    TasksEnd(())
+}
+
+impl Drop for TasksEnd {
+    fn drop(&mut self) {
+        WANTED.fetch_sub(1, Relaxed);
+    }
+}
+
+fn may_end_task() -> bool {
+    !FOR_RUNNER.load(Relaxed) || WANTED.load(Relaxed) != 0
+}
+
+/// From here on, a task that is lost is shown as it should be.
+pub fn register() {
+    upcalls::set_on_loss(on_loss);
+}
+
+/// A task was left in the middle of its poll, for good. A line at a time, as others write too.
+fn on_loss(task: &Task, error: &TaskError) {
+    let id = task.id();
+    let TaskError::Panicked(panic) = error else {
+        return log::error!("{task:?} is lost: {error}");
+    };
+    match panic.location() {
+        Some(at) => log::error!("{task:?} panicked: {} ({at})", panic.message()),
+        None => log::error!("{task:?} met a fault: {}", panic.message()),
+    }
+    if let Some(registers) = panic.registers() {
+        log::error!("{id}: registers\n{registers}");
+    }
+    for (depth, &address) in panic.backtrace().iter().enumerate() {
+        log::error!("{id} {depth:2}: {}", symbols::Address(address));
+    }
 }
 
 #[panic_handler]
 fn on_panic(info: &PanicInfo<'_>) -> ! {
     let (program_counter, frame_pointer) = backtrace::here();
+    if may_end_task() {
+        upcalls::on_panic(info, (program_counter, frame_pointer));
+    }
     let report = Report {
         kind: "panic",
         program_counter,
@@ -41,34 +93,26 @@ fn on_panic(info: &PanicInfo<'_>) -> ! {
     }
 }
 
-/// A fault that nobody can mend. Where it is a task's, whose stack was too
-/// small, only that task ends; else it is a machine panic.
+/// A fault that nobody can mend. Where it is a task's, only that task ends; else it is a machine panic.
 pub fn on_fault(fault: &Fault, frame: &Frame) -> Switch {
-    if let Some(error) = error_of_task(fault)
-        && let Some(switch) = executor::upcalls::on_fault(context::current(), error)
-    {
-        return switch;
-    }
-    panic_by_fault(fault, frame)
+    end_task(fault).unwrap_or_else(|| panic_by_fault(fault, frame))
 }
 
-/// What the task that runs here would end with, if the fault is about its stack.
-fn error_of_task(fault: &Fault) -> Option<TaskError> {
-    let task = executor::task::try_current().filter(|_| !fault.in_handler)?;
-    let error = match fault.kind {
-        FaultKind::NoMemory => TaskError::NoMemory,
-        FaultKind::Read | FaultKind::Write
-            if context::current().stack().is_overflow(fault.address) =>
-        {
-            TaskError::StackOverflow
-        }
-        _ => return None,
-    };
-    // Not under a guard, for who holds one may be writing a line.
-    if context::current().is_free() {
-        log::error!("{task:?} ends at {:#x}: {error}", fault.address);
+/// Ends the task that runs here, if the fault is its own.
+fn end_task(fault: &Fault) -> Option<Switch> {
+    if fault.in_handler {
+        return None;
     }
-    Some(error)
+    let context = context::current();
+    match fault.kind {
+        FaultKind::NoMemory => upcalls::on_stack_fault(context, TaskError::NoMemory),
+        FaultKind::Read | FaultKind::Write if context.stack().is_overflow(fault.address) => {
+            upcalls::on_stack_fault(context, TaskError::StackOverflow)
+        }
+        FaultKind::Double => None,
+        _ if may_end_task() => upcalls::on_fault(context, fault),
+        _ => None,
+    }
 }
 
 fn panic_by_fault(fault: &Fault, frame: &Frame) -> ! {

@@ -1,6 +1,6 @@
 //! The order of the boot, once the image is entered.
 
-use crate::{console, cores, mem, symbols, upcalls};
+use crate::{console, cores, failure, mem, symbols, upcalls};
 use boot::{BootInfo, CoreReport, CoreStacks, Outcome, command_line::Options};
 use hal::{
     bring_up::{self, TRAP_STACK_SIZE, TRAP_STACKS},
@@ -46,6 +46,7 @@ pub fn start(info: &'static BootInfo) -> Machine {
     let options = info.options(&mut |_| {});
     console::init(info.platform.uart, options.log);
     upcalls::register();
+    failure::register();
     // SAFETY: once, here; boot put all usable memory into the direct map and keeps none of it.
     unsafe {
         mem::init(

@@ -74,6 +74,26 @@ const CHECKS: [Check; 18] = [
         Expected::EveryCore(Kind::Panicked),
     ),
     check(
+        "a_panic_of_a_task_under_a_guard_stops_the_machine",
+        "a_test_whose_task_panics_under_a_guard",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
+        "a_fault_of_a_task_with_interrupts_masked_stops_the_machine",
+        "a_test_whose_task_faults_with_interrupts_masked",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
+        "a_panic_in_an_interrupt_of_a_task_stops_the_machine",
+        "a_test_whose_task_is_interrupted_by_a_panic",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
+        "a_panic_of_what_block_on_runs_stops_the_machine",
+        "a_test_whose_block_on_panics",
+        Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
         "a_stack_overflow_is_reported_as_one",
         "a_test_that_overflows_its_stack",
         Expected::Wrong(Kind::StackOverflow),

@@ -11,6 +11,7 @@
 //! a waker that was left over from an earlier poll then finds nothing to queue.
 
 use super::{
+    lost::Mark,
     offers::Offer,
     shared::Shared,
     worker::{Worker, release_memory},
@@ -31,7 +32,7 @@ use core::{
     ptr::NonNull,
 };
 use hal::{
-    context::{self, AfterSwitch, ContextBlock},
+    context::{self, AfterSwitch, ContextBlock, Frame},
     stack::{NoMemory, Stack},
     sync::Lock,
 };
@@ -54,7 +55,14 @@ pub(crate) struct Context {
     counted_to: Cell<u64>,
     /// The last of what its poll has offered and not taken back. Written by itself.
     offers: Cell<Option<NonNull<Offer>>>,
+    /// What a poll had that was left for good is on its stack, above the loop that goes on on it.
+    is_for_ever: Cell<bool>,
+    /// Of the poll that was left for good in it.
+    mark: Mark,
 }
+
+/// So many bytes of stack are enough for a loop to go on below a poll that was left for good.
+const LOOP_ROOM: usize = 128 << 10;
 
 static VTABLE: VTable = VTable::of_context(free_memory);
 
@@ -89,6 +97,8 @@ impl Context {
                 times_left: Cell::new(0),
                 counted_to: Cell::new(0),
                 offers: Cell::new(None),
+                is_for_ever: Cell::new(false),
+                mark: Mark::new(),
             });
             this.as_ref().block.prepare(bounds, entry, argument);
         }
@@ -195,11 +205,51 @@ impl Context {
 
     /// Bytes of stack in use, as it was saved, and bytes that have memory.
     pub(super) fn stack_use(&self) -> (usize, usize) {
-        // SAFETY: it is saved, so nobody writes its frame; the stack is given back only when nobody uses it.
-        let (frame, stack) = unsafe { (self.block.frame(), &*self.stack.get()) };
+        // SAFETY: it is saved, so nobody writes its frame.
+        let frame = unsafe { self.block.frame() };
         let top = self.block.stack().high;
-        let memory = stack.as_ref().map_or(0, Stack::memory);
-        (top.saturating_sub(frame.stack_pointer()), memory)
+        (
+            top.saturating_sub(frame.stack_pointer()),
+            self.stack_memory(),
+        )
+    }
+
+    /// The registers that it was left with.
+    ///
+    /// # Safety
+    /// It does not run.
+    pub(super) unsafe fn saved(&self) -> &Frame {
+        // SAFETY: the caller's promise.
+        unsafe { self.block.frame() }
+    }
+
+    /// Bytes of memory that its stack has.
+    pub(super) fn stack_memory(&self) -> usize {
+        // SAFETY: the stack is given back only when nobody uses it.
+        let stack = unsafe { &*self.stack.get() };
+        stack.as_ref().map_or(0, Stack::memory)
+    }
+
+    /// Whether a loop could go on on the stack below what runs on it, which calls this.
+    pub(super) fn has_room_for_loop(&self) -> bool {
+        let here = 0u8;
+        let room = (&raw const here)
+            .addr()
+            .saturating_sub(self.block.stack().low);
+        room >= LOOP_ROOM
+    }
+
+    /// The poll that runs in it, which calls this, is left for good, and a loop goes on below it. So the
+    /// stack is never given back.
+    pub(super) fn keep_for_ever(&self) {
+        self.is_for_ever.set(true);
+        self.block.set_task(core::ptr::null_mut());
+        self.block.set_locals(core::ptr::null_mut());
+    }
+
+    /// Where its loss is marked. None: a loop goes on in it, and another may be lost.
+    pub(super) fn mark(&self) -> Option<&Mark> {
+        (!self.is_for_ever.get()).then_some(&self.mark)
     }
 
     /// What switches to it after `after` is to be told.
@@ -226,6 +276,9 @@ impl Context {
     unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the caller's promise.
         let context = unsafe { this.as_ref() };
+        if context.is_for_ever.get() {
+            return;
+        }
         // SAFETY: the caller's promise.
         drop(unsafe { (*context.stack.get()).take() });
         if context.header.state.release() {

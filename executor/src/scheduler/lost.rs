@@ -1,60 +1,237 @@
-//! Polls that cannot go on: their stack was too small. Nothing unwinds on the
+//! Polls that cannot go on: they panicked, met a fault, or their stack was too small. Nothing unwinds on the
 //! image, so what such a poll had on its stack is never dropped, and as others
 //! may have pointers into that and into its future, neither is used again. The
 //! task ends with an error, its finalizers run, and all others go on.
+//!
+//! A poll that panics leaves its context itself, one that met a fault is left at the end of the trap. Either
+//! way the core's loop goes on in its spare context, and there [`Worker::bury`] does the rest.
 
-use super::{context::Context, mail::LOST, policy::Reason, worker::Worker};
-use crate::task::TaskError;
-use core::ptr::NonNull;
-use hal::{context::ContextBlock, cores, traps::Switch};
+use super::{
+    context::Context, mail::LOST, policy::Reason, shared::Shared, switching, worker::Worker,
+};
+use crate::{
+    shim::try_leak,
+    sync::waits::poison_locks_of,
+    task::{Panic, Task, TaskError, TaskId, cell::Header},
+};
+use core::{
+    cell::Cell,
+    panic::PanicInfo,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*},
+};
+use hal::{
+    context::{self, AfterSwitch, ContextBlock},
+    cores, irq, preempt,
+    traps::{Fault, Switch},
+};
 
 /// A poll that is left for good, and why.
 pub(super) struct Lost {
     context: NonNull<Context>,
-    error: TaskError,
+    task: NonNull<Header>,
+    /// That is dropped of its outcome, and the task has ended but for that.
+    has_ended: bool,
+    cause: Cause,
 }
 
-/// The poll in this context, which a trap has interrupted, is left for good. None: it cannot be, it
-/// is not one or holds a guard.
-pub(crate) fn abandon(block: &'static ContextBlock, error: TaskError) -> Option<Switch> {
-    // SAFETY: set while the core serves it, and a trap ends before that does.
-    let worker = unsafe { cores::local().cast::<Worker>().as_ref() }?;
-    if block.task().is_null() || !block.is_free() {
+/// Why a poll is left for good.
+pub(crate) enum Cause {
+    Error(TaskError),
+    /// The registers are those that its context was saved with.
+    Fault(Fault),
+}
+
+/// That a task is lost, for who finds that it has locked something. It stays for ever.
+pub(super) struct Mark {
+    task: Cell<u64>,
+    /// Its runtime, which is there as long: ids are of one runtime.
+    runtime: Cell<*const Shared>,
+    next: Cell<*const Mark>,
+}
+
+impl Mark {
+    pub(super) const fn new() -> Self {
+        Self {
+            task: Cell::new(0),
+            runtime: Cell::new(ptr::null()),
+            next: Cell::new(ptr::null()),
+        }
+    }
+}
+
+/// The last mark that was made.
+static MARKS: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether any task was ever lost.
+#[inline]
+pub(crate) fn is_any() -> bool {
+    !MARKS.load(Relaxed).is_null()
+}
+
+/// Whether this task, of the runtime that runs here, is.
+pub(crate) fn is_lost(task: TaskId) -> bool {
+    let guard = preempt::guard();
+    let Some(here) = Worker::here(&guard) else {
+        return false;
+    };
+    // Acquire pairs with the release in `mark`: what is in the mark is seen, and in those before it.
+    let mut next = MARKS.load(Acquire).cast_const();
+    // SAFETY: null, or a mark, which stays for ever and does not change any more.
+    while let Some(mark) = unsafe { next.as_ref() } {
+        if mark.task.get() == task.as_u64() && ptr::eq(mark.runtime.get(), here.shared()) {
+            return true;
+        }
+        next = mark.next.get();
+    }
+    false
+}
+
+fn mark(mark: &Mark, task: TaskId, runtime: &Shared) {
+    mark.task.set(task.as_u64());
+    mark.runtime.set(runtime);
+    let mut last = MARKS.load(Relaxed);
+    loop {
+        mark.next.set(last);
+        // Release pairs with the acquire in `is_lost`, also for the marks before, which were released likewise.
+        match MARKS.compare_exchange_weak(last, ptr::from_ref(mark).cast_mut(), Release, Relaxed) {
+            Ok(_) => return,
+            Err(now) => last = now,
+        }
+    }
+}
+
+/// Who hears of each poll that is left for good. 0: the log.
+static ON_LOSS: AtomicUsize = AtomicUsize::new(0);
+
+/// See [`crate::upcalls::set_on_loss`].
+pub(crate) fn set_on_loss(hook: fn(&Task, &TaskError)) {
+    ON_LOSS.store(hook as usize, Relaxed);
+}
+
+fn tell(task: &Task, error: &TaskError) {
+    match ON_LOSS.load(Relaxed) {
+        0 => log::error!("{task:?} is lost: {error}"),
+        hook => {
+            // SAFETY: only `set_on_loss` writes it, and writes one of these.
+            let hook = unsafe { core::mem::transmute::<usize, fn(&Task, &TaskError)>(hook) };
+            hook(task, error);
+        }
+    }
+}
+
+/// Whether a poll runs in this context that may be left where it is, for good. Not what a `block_on` runs:
+/// whoever called that could not go on either.
+pub(crate) fn may_be_left(block: &ContextBlock) -> bool {
+    if cores::local().is_null() || block.task().is_null() || !block.is_free() {
+        return false;
+    }
+    // SAFETY: what runs on a core that serves a worker runs in the block of a context, and a poll is in it.
+    let task = unsafe { Context::of_block(block).task() };
+    !task.state.now().is_main()
+}
+
+impl Lost {
+    /// # Safety
+    /// A poll is in the middle of this context, and nobody goes on with it.
+    unsafe fn new(context: &Context, cause: Cause) -> Self {
+        Self {
+            context: context.into(),
+            // SAFETY: the caller's promise.
+            task: unsafe { context.task() }.into(),
+            has_ended: context.task_has_ended(),
+            cause,
+        }
+    }
+}
+
+/// The poll in this context, which a trap has interrupted, is left for good. None: it cannot be.
+pub(crate) fn abandon(block: &'static ContextBlock, cause: Cause) -> Option<Switch> {
+    if !may_be_left(block) {
         return None;
     }
+    let worker = Worker::served();
     let next = worker.take_spare()?;
-    // SAFETY: what runs on a core that serves a worker runs in the block of a context.
-    let context = unsafe { Context::of_block(block) };
-    worker.lost.set(Some(Lost {
-        context: context.into(),
-        error,
-    }));
-    // The loop sees to it before anything else.
-    worker.post_mail(LOST);
+    // SAFETY: a poll is in it, and what it was saved with is never resumed.
+    let lost = unsafe { Lost::new(Context::of_block(block), cause) };
+    worker.leave_to_loop(lost);
     // SAFETY: a spare one is there.
-    Some((
-        unsafe { next.as_ref() }.block(),
-        hal::context::AfterSwitch::NOTHING,
-    ))
+    Some((unsafe { next.as_ref() }.block(), AfterSwitch::NOTHING))
+}
+
+/// The poll that runs here has panicked, and is left for good: this does not come back, unless it cannot be left.
+pub(crate) fn on_panic(info: &PanicInfo<'_>, from: (usize, usize)) {
+    if irq::in_handler() || !may_be_left(context::current()) {
+        return;
+    }
+    // What is told may be code of the user's, and panic: then that is what it panicked with.
+    let panic = Panic::of(info, from);
+    let masked = irq::mask();
+    let worker = Worker::served();
+    let context = Context::current();
+    let has_spare = worker.spare.get().is_some() || worker.find_spare().is_ok();
+    if !has_spare && !context.has_room_for_loop() {
+        return;
+    }
+    // SAFETY: a poll is in it, and nobody goes on with it.
+    let lost = unsafe { Lost::new(context, Cause::Error(TaskError::Panicked(panic))) };
+    worker.leave_to_loop(lost);
+    if let Some(next) = worker.take_spare() {
+        // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one stays for ever.
+        unsafe { context::switch(next.as_ref().block(), AfterSwitch::NOTHING) };
+        unreachable!("a poll that was left for good goes on");
+    }
+    // Without memory for another stack, the loop goes on further down on this one.
+    context.keep_for_ever();
+    drop(masked);
+    switching::serve_on();
 }
 
 impl Worker {
+    /// The loop sees to it before anything else. In a trap, or with interrupts masked.
+    fn leave_to_loop(&self, lost: Lost) {
+        self.lost.set(Some(lost));
+        self.post_mail(LOST);
+    }
+
     /// Ends the task whose poll was left for good.
     #[cold]
     pub(super) fn bury(&self) {
-        let Some(Lost { context, error }) = self.lost.take() else {
+        let Some(lost) = self.lost.take() else {
             return;
         };
-        self.counters.0.lost.add(1);
         self.fairness.count();
         // SAFETY: nobody goes on with it, and it is never freed.
-        let context = unsafe { context.as_ref() };
+        let (context, task) = unsafe { (lost.context.as_ref(), lost.task.as_ref()) };
+        let error = match lost.cause {
+            Cause::Error(error) => error,
+            Cause::Fault(fault) => {
+                // SAFETY: it does not run.
+                let registers = unsafe { context.saved() };
+                TaskError::Panicked(Panic::by(&fault, registers))
+            }
+        };
+        self.counters.0.lost.add(1);
+        self.counters
+            .0
+            .lost_bytes
+            .add(context.stack_memory() as u64);
         self.local_poll_ended(context);
-        // SAFETY: it was left in the middle of a poll.
-        let task = unsafe { context.task() };
+        match context.mark() {
+            Some(place) => mark(place, task.id(), self.shared()),
+            // If there is no memory for it, who comes to its locks later waits.
+            None => {
+                if let Some(place) = try_leak(Mark::new()) {
+                    mark(place, task.id(), self.shared());
+                }
+            }
+        }
+        poison_locks_of(task.id());
         task.state.retain();
         context.lose_offers(task);
-        if context.task_has_ended() {
+        // SAFETY: the reference keeps it.
+        tell(&unsafe { Task::retain(task.into(), task.id()) }, &error);
+        if lost.has_ended {
             return self.end_undropped(task);
         }
         if let Some(extra) = task.extra() {

@@ -115,7 +115,7 @@ impl Registry {
         entry.id.store(id, Relaxed);
         // SAFETY: the task is not shared yet.
         unsafe {
-            (*task.as_ptr()).entry = NonNull::from(entry);
+            (*task.as_ptr()).entry = Cell::new(NonNull::from(entry));
             (*task.as_ptr()).home = home;
         }
         entry.slot.fill(task.as_ptr().expose_provenance());
@@ -164,7 +164,7 @@ impl Registry {
     #[inline]
     pub(crate) unsafe fn remove_own(&self, task: &Header) {
         // SAFETY: its entry is in this part, which is there.
-        let entry = unsafe { task.entry.as_ref() };
+        let entry = unsafe { task.entry.get().as_ref() };
         entry.clear(task, self.free.get());
         self.free.set(entry);
     }
@@ -172,7 +172,7 @@ impl Registry {
     /// The same, from any core.
     pub(crate) fn remove(&self, task: &Header) {
         // SAFETY: its entry is in this part, which is there.
-        let entry = unsafe { task.entry.as_ref() };
+        let entry = unsafe { task.entry.get().as_ref() };
         let mut first = self.returned.load(Relaxed);
         entry.clear(task, first);
         // Release pairs with the acquire in `more`.

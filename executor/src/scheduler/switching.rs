@@ -296,15 +296,17 @@ extern "C" fn serve_one(task: usize) -> ! {
     }
     drop(masked);
     // Without memory for another stack this one has to do.
-    loop {
-        Worker::turns();
-        Worker::leave();
-    }
+    serve_on()
 }
 
 /// First function of every context: the loop.
 extern "C" fn serve(_: usize) -> ! {
     irq::enable_after_start();
+    serve_on()
+}
+
+/// The loop, on the stack that this runs on, for good.
+pub(super) fn serve_on() -> ! {
     loop {
         Worker::turns();
         Worker::leave();

@@ -79,6 +79,7 @@ mod once;
 pub mod oneshot;
 mod owner;
 mod permits;
+mod poison;
 mod rwlock;
 mod semaphore;
 mod set_once;
@@ -86,6 +87,7 @@ mod set_once;
 mod wait_list;
 #[cfg(loom)]
 pub mod wait_list;
+pub(crate) mod waits;
 #[cfg(not(loom))]
 mod waker_slot;
 #[cfg(feature = "alloc")]
@@ -94,13 +96,14 @@ pub mod watch;
 pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
 pub use event::{Event, Wait};
 pub use guard::{MappedGuard, ReadGuard};
-pub use mutex::{Lock, MappedMutexGuard, Mutex, MutexGuard, TryLockError};
+pub use mutex::{Lock, MappedMutexGuard, Mutex, MutexGuard};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, OwnedMappedMutexGuard, OwnedMutexGuard};
 #[cfg(feature = "alloc")]
 pub use notify::OwnedNotified;
 pub use notify::{Notification, Notified, Notify};
 pub use once::{Lazy, Once, OnceCell, SetError};
+pub use poison::{Poisoned, TryLockError, UnlessPoisoned};
 #[cfg(feature = "alloc")]
 pub use rwlock::{OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use rwlock::{

@@ -6,15 +6,18 @@ pub use self::guards::{MappedMutexGuard, MutexGuard};
 #[cfg(feature = "alloc")]
 pub use self::guards::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use super::{
-    owner::{Owner, Place},
+    owner::{Owner, Place, Who},
     permits::{Closed, Home, Permits, Take},
+    poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    waits::{self, Lockable, Wait},
 };
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::{
     cell::UnsafeCell,
-    error, fmt,
+    fmt,
+    ops::Deref,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -23,9 +26,11 @@ use core::{
 ///
 /// It is handed on in the order in which it was asked for: unlocking gives it to the one who has waited
 /// longest, and nobody who comes meanwhile is faster. A panic while it is locked
-/// unlocks it, where panics unwind; what became of the value is for the next to see.
+/// unlocks it, where panics unwind; what became of the value is for the next to see. Where they do not, on the image, the
+/// task that panics is lost with all it has, and the mutex is *poisoned*: it stays locked, and to lock it panics too, or
+/// is an error for who [asks](Lock::unless_poisoned) first.
 ///
-/// With debug assertions it knows which task has it: one that waits for what it has
+/// It knows which task has it; with debug assertions one that waits for what it has
 /// itself is named in the log, with both places. It may yet be no mistake (another part of the
 /// task may unlock it, or the wait may have a time limit), so it goes on waiting.
 ///
@@ -138,8 +143,8 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         let place = Place::here();
         match self.raw.permits.try_take_only() {
-            true => Ok(At { mutex: self, place }.into()),
-            false => Err(TryLockError::NEW),
+            true => Ok(At { mutex: self, place }.locked_by(Who::here())),
+            false => Err(TryLockError::of(&self.raw)),
         }
     }
 
@@ -207,6 +212,28 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
+    /// Whether a task that had it locked is lost. Never on the host, where a panic unlocks it.
+    ///
+    /// ```
+    /// let mutex = executor::sync::Mutex::new(1);
+    /// assert!(!mutex.is_poisoned());
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        waits::is_poisoned(&self.raw)
+    }
+
+    /// Unlocks a poisoned mutex, for a value that is good enough as the lost task left it, or is mended by the next to lock it.
+    /// It does nothing if it is not poisoned.
+    ///
+    /// # Safety
+    /// The lost task has not given its guard to anybody else: to another task, or to an interrupt. Only then is nobody at the value.
+    pub unsafe fn clear_poison(&self) {
+        if self.is_poisoned() {
+            // SAFETY: the caller's promise.
+            unsafe { waits::clear_poison(&self.raw, 1) };
+        }
+    }
+
     /// The value, which nobody else can have: no lock is needed.
     ///
     /// ```
@@ -258,9 +285,20 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         let place = Place::here();
         match self.raw.permits.try_take_only() {
-            true => Ok(At { mutex: self, place }.into()),
-            false => Err(TryLockError::NEW),
+            true => Ok(At { mutex: self, place }.locked_by(Who::here())),
+            false => Err(TryLockError::of(&self.raw)),
         }
+    }
+}
+
+impl Lockable for Raw {
+    fn permits(&self) -> &Permits {
+        &self.permits
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn each_owner(&self, visit: &mut dyn FnMut(&Owner)) {
+        visit(&self.owner);
     }
 }
 
@@ -268,6 +306,18 @@ impl<T: ?Sized> Mutex<T> {
 struct At<M> {
     mutex: M,
     place: Place,
+}
+
+impl<M> At<M> {
+    /// It is locked, by this one.
+    #[inline]
+    fn locked_by<T: ?Sized, G: From<Self>>(self, who: Who) -> G
+    where
+        M: Deref<Target = Mutex<T>>,
+    {
+        self.mutex.raw.owner.set(who, self.place);
+        self.into()
+    }
 }
 
 // SAFETY: a reference is to the same mutex, which outlives it and does not move meanwhile.
@@ -284,8 +334,18 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
         self.mutex.raw.permits.try_take_only()
     }
 
-    fn on_wait(&self) {
-        self.mutex.raw.owner.report_self(Self::WHAT, self.place);
+    type Note = Wait;
+
+    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+        let raw = &self.mutex.raw;
+        raw.owner.report_self(Self::WHAT, self.place);
+        // SAFETY: the caller's promise.
+        unsafe { Wait::begin(note, raw) };
+    }
+
+    unsafe fn end_wait(&self, note: &mut waits::Note) {
+        // SAFETY: the caller's promise.
+        unsafe { Wait::end(note) };
     }
 }
 
@@ -298,8 +358,18 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
         &self.mutex.raw.permits
     }
 
-    fn on_wait(&self) {
-        self.mutex.raw.owner.report_self(Self::WHAT, self.place);
+    type Note = Wait;
+
+    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+        let raw = &self.mutex.raw;
+        raw.owner.report_self(Self::WHAT, self.place);
+        // SAFETY: the caller's promise.
+        unsafe { Wait::begin(note, raw) };
+    }
+
+    unsafe fn end_wait(&self, note: &mut waits::Note) {
+        // SAFETY: the caller's promise.
+        unsafe { Wait::end(note) };
     }
 }
 
@@ -326,9 +396,7 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
-        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(had)
+        self.poll_or_panic(cx)
     }
 }
 
@@ -353,20 +421,47 @@ impl<T: ?Sized> Future for LockOwned<T> {
     type Output = OwnedMutexGuard<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: as for `Lock`.
-        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(had)
+        self.poll_or_panic(cx)
     }
 }
 
-/// Somebody's turn has come.
-#[inline]
-fn had<M, G: From<At<M>>>(taken: Result<At<M>, Closed>) -> G {
-    match taken {
-        Ok(at) => at.into(),
-        Err(Closed) => unreachable!("nobody closes a mutex"),
-    }
+/// What both futures do.
+macro_rules! locks {
+    ($future:ty, $guard:ty, $($lifetime:lifetime)?) => {
+        impl<$($lifetime,)? T: ?Sized> Locks for $future {
+            type Guard = $guard;
+
+            #[inline]
+            fn poll_lock(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Self::Guard, Poisoned>> {
+                // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
+                let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
+                match take.poll(cx) {
+                    Poll::Ready(Ok(at)) => Poll::Ready(Ok(at.locked_by(Who::polls(cx)))),
+                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("mutex"))),
+                    Poll::Pending => Poll::Pending,
+                }
+            }
+
+            fn lockable(&self) -> Option<&dyn Lockable> {
+                self.0.home().map(|at| &at.mutex.raw as _)
+            }
+        }
+
+        impl<$($lifetime,)? T: ?Sized> $future {
+            /// Locks it; an error instead of a panic if it is [poisoned](Poisoned).
+            pub fn unless_poisoned(self) -> UnlessPoisoned<Self> {
+                UnlessPoisoned(self)
+            }
+        }
+    };
 }
+
+locks!(Lock<'a, T>, MutexGuard<'a, T>, 'a);
+#[cfg(feature = "alloc")]
+locks!(LockOwned<T>, OwnedMutexGuard<T>,);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -390,31 +485,3 @@ impl<T> From<T> for Mutex<T> {
         Self::new(value)
     }
 }
-
-/// Somebody has the lock, or waits for it.
-///
-/// ```
-/// use executor::sync::{Mutex, TryLockError};
-///
-/// fn take(mutex: &Mutex<u32>) -> Result<u32, TryLockError> {
-///     Ok(std::mem::take(&mut *mutex.try_lock()?))
-/// }
-/// let mutex = Mutex::new(1);
-/// assert_eq!(take(&mutex), Ok(1));
-/// let _guard = mutex.try_lock().unwrap();
-/// assert_eq!(take(&mutex).unwrap_err().to_string(), "the lock is taken");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TryLockError(());
-
-impl TryLockError {
-    pub(super) const NEW: Self = Self(());
-}
-
-impl fmt::Display for TryLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the lock is taken")
-    }
-}
-
-impl error::Error for TryLockError {}

@@ -1,21 +1,28 @@
-//! Who has locked what, and where: known with debug assertions, to tell a task that it waits for itself.
+//! Who has locked what: known so that who waits can lend his priority to who has it, is refused if that one is lost,
+//! and can be told if he waits for himself. With debug assertions also where it was locked.
 //! Of many who read at once, the first few are known.
 //!
-//! Nothing is known of who is no task, and a guard that was sent elsewhere still counts as his who
-//! locked. So this is for a report; nothing is decided by it.
+//! Nothing is known of who is no task; and a guard that was sent elsewhere still counts as his who locked. So
+//! nothing that must not be wrong is decided by it.
 
-#[cfg(all(debug_assertions, feature = "alloc", not(loom)))]
-pub use known::{Holders, Owner, Place, Seat};
-#[cfg(not(all(debug_assertions, feature = "alloc", not(loom))))]
-pub use unknown::{Holders, Owner, Place, Seat};
+#[cfg(all(feature = "alloc", not(loom)))]
+pub use known::{Holders, Owner, Seat, Who};
+#[cfg(not(all(feature = "alloc", not(loom))))]
+pub use unknown::{Holders, Owner, Seat, Who};
 
-#[cfg(all(debug_assertions, feature = "alloc", not(loom)))]
-mod known {
-    use crate::task::{self, TaskId, waker};
+#[cfg(debug_assertions)]
+pub use place::{At, Place};
+#[cfg(not(debug_assertions))]
+pub use unplaced::{At, Place};
+
+/// Places in the source.
+#[cfg(debug_assertions)]
+mod place {
     use core::{
+        fmt,
         panic::Location,
         ptr,
-        sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+        sync::atomic::{AtomicPtr, Ordering::Relaxed},
     };
 
     /// Where something was asked for.
@@ -23,56 +30,184 @@ mod known {
     pub struct Place(&'static Location<'static>);
 
     impl Place {
+        #[inline]
         #[track_caller]
         pub fn here() -> Self {
             Self(Location::caller())
         }
     }
 
-    /// The task that has locked something. Written by who has it locked. Relaxed: a task that reads
-    /// itself here has written it, and the place too.
+    impl fmt::Display for Place {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, " at {}", self.0)
+        }
+    }
+
+    /// Where something was locked.
+    #[allow(dead_code, reason = "without tasks nobody is known")]
+    pub struct At(AtomicPtr<Location<'static>>);
+
+    #[allow(dead_code, reason = "without tasks nobody is known")]
+    impl At {
+        pub const fn nowhere() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
+
+        pub fn set(&self, place: Place) {
+            self.0.store(ptr::from_ref(place.0).cast_mut(), Relaxed);
+        }
+
+        pub fn get(&self) -> Option<Place> {
+            // SAFETY: null, or a place, which is `'static`.
+            unsafe { self.0.load(Relaxed).as_ref() }.map(Place)
+        }
+    }
+}
+
+/// Nothing is known.
+#[cfg(not(debug_assertions))]
+mod unplaced {
+    use core::fmt;
+
+    /// Where something was asked for.
+    #[derive(Clone, Copy)]
+    pub struct Place;
+
+    impl Place {
+        #[inline]
+        pub fn here() -> Self {
+            Self
+        }
+    }
+
+    impl fmt::Display for Place {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Ok(())
+        }
+    }
+
+    /// Where something was locked.
+    #[allow(dead_code, reason = "without tasks nobody is known")]
+    pub struct At;
+
+    #[allow(dead_code, reason = "without tasks nobody is known")]
+    impl At {
+        pub const fn nowhere() -> Self {
+            Self
+        }
+
+        #[inline]
+        pub fn set(&self, _: Place) {}
+
+        pub fn get(&self) -> Option<Place> {
+            Some(Place)
+        }
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+mod known {
+    use super::{At, Place};
+    use crate::task::{TaskId, waker};
+    use core::{
+        fmt,
+        sync::atomic::{AtomicU64, Ordering::Relaxed},
+        task::Context,
+    };
+
+    /// A task; 0: none.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct Who(u64);
+
+    impl Who {
+        /// No task.
+        pub const NOBODY: Self = Self(0);
+
+        /// The task that runs here.
+        #[inline]
+        pub fn here() -> Self {
+            Self(waker::current_header().map_or(0, |task| task.id().as_u64()))
+        }
+
+        /// The same, which polls with this: its waker tells it sooner, nearly always.
+        #[inline]
+        pub fn polls(context: &Context<'_>) -> Self {
+            match waker::id_of(context.waker()) {
+                Some(id) => Self(id.as_u64()),
+                None => Self::elsewhere(),
+            }
+        }
+
+        #[cold]
+        #[inline(never)]
+        fn elsewhere() -> Self {
+            Self::here()
+        }
+
+        /// Which task it is, if it is one.
+        pub fn id(self) -> Option<TaskId> {
+            (self.0 != 0).then(|| TaskId::from_u64(self.0))
+        }
+    }
+
+    impl fmt::Display for Who {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.id() {
+                Some(id) => write!(f, "task {id}"),
+                None => f.write_str("no task"),
+            }
+        }
+    }
+
+    /// The task that has locked something. Written by who has it locked, and cleared before he unlocks: so what
+    /// stands there is never somebody who had it before. Relaxed: a task that reads itself here has written it, and the place too.
     pub struct Owner {
         task: AtomicU64,
-        place: AtomicPtr<Location<'static>>,
+        at: At,
     }
 
     impl Owner {
         pub const fn nobody() -> Self {
             Self {
                 task: AtomicU64::new(0),
-                place: AtomicPtr::new(ptr::null_mut()),
+                at: At::nowhere(),
             }
         }
 
-        pub fn set(&self, place: Place) {
-            self.place.store(ptr::from_ref(place.0).cast_mut(), Relaxed);
-            self.task.store(this_task(), Relaxed);
+        #[inline]
+        pub fn set(&self, who: Who, place: Place) {
+            self.at.set(place);
+            self.task.store(who.0, Relaxed);
         }
 
+        #[inline]
         pub fn clear(&self) {
             self.task.store(0, Relaxed);
         }
 
-        fn place(&self) -> Option<&'static Location<'static>> {
-            // SAFETY: null, or a place, which is `'static`.
-            unsafe { self.place.load(Relaxed).as_ref() }
+        /// Who has it.
+        pub fn get(&self) -> Who {
+            Who(self.task.load(Relaxed))
+        }
+
+        /// Where it was locked.
+        pub fn place(&self) -> Option<Place> {
+            self.at.get()
         }
 
         /// The task that runs here is to wait for it, for something at `place`.
         pub fn report_self(&self, what: &str, place: Place) {
-            let owner = self.task.load(Relaxed);
-            if owner == 0 || owner != this_task() {
+            let owner = self.get();
+            if cfg!(not(debug_assertions)) || owner == Who::NOBODY || owner != Who::here() {
                 return;
             }
-            let Some(locked) = self.place() else {
+            let (Some(id), Some(locked)) = (owner.id(), self.place()) else {
                 return;
             };
-            let task = task::current();
+            let task = crate::task::current();
             log::warn!(
-                "task {} {:?} waits at {} for a {what} that it has locked itself at {locked}: for ever, unless another part of it unlocks",
-                TaskId::from_u64(owner),
+                "task {id} {:?} waits{place} for a {what} that it has locked itself{locked}: for ever, unless another part of it unlocks",
                 task.name().unwrap_or(""),
-                place.0
             );
         }
     }
@@ -97,24 +232,29 @@ mod known {
             }
         }
 
-        /// The task that runs here reads.
-        pub fn sit(&self, place: Place) -> Seat {
-            let task = this_task();
-            if task == 0 {
+        /// This task reads.
+        #[inline]
+        pub fn sit(&self, who: Who, place: Place) -> Seat {
+            if who == Who::NOBODY {
                 return Seat(None);
             }
-            let take = |seat: &Owner| {
-                let taken = seat.task.compare_exchange(0, task, Relaxed, Relaxed);
-                taken.is_ok()
+            let is_free = |seat: &Owner| {
+                let taken = || {
+                    seat.task
+                        .compare_exchange(0, who.0, Relaxed, Relaxed)
+                        .is_ok()
+                };
+                seat.get() == Who::NOBODY && taken()
             };
-            let seat = self.readers.iter().position(take);
+            let seat = self.readers.iter().position(is_free);
             if let Some(seat) = seat {
-                self.readers[seat].set(place);
+                self.readers[seat].at.set(place);
             }
             Seat(seat)
         }
 
         /// It reads no more.
+        #[inline]
         pub fn rise(&self, seat: &Seat) {
             if let Seat(Some(seat)) = seat {
                 self.readers[*seat].clear();
@@ -123,37 +263,47 @@ mod known {
 
         /// Who wrote goes on reading.
         pub fn downgrade(&self) -> Seat {
-            let place = self.writer.place();
+            let (who, place) = (self.writer.get(), self.writer.place());
             self.writer.clear();
-            place.map_or(Seat(None), |place| self.sit(Place(place)))
+            place.map_or(Seat(None), |place| self.sit(who, place))
+        }
+
+        /// All who are known to have it.
+        pub fn all(&self) -> impl Iterator<Item = &Owner> {
+            core::iter::once(&self.writer).chain(&self.readers)
         }
 
         /// The task that runs here is to wait for it, for something at `place`.
         pub fn report_self(&self, what: &str, place: Place) {
-            self.writer.report_self(what, place);
-            let task = this_task();
-            let is_mine = |seat: &&Owner| task != 0 && seat.task.load(Relaxed) == task;
-            if let Some(seat) = self.readers.iter().find(is_mine) {
-                seat.report_self(what, place);
+            if cfg!(not(debug_assertions)) {
+                return;
+            }
+            let me = Who::here();
+            let is_mine = |owner: &&Owner| me != Who::NOBODY && owner.get() == me;
+            if let Some(owner) = self.all().find(is_mine) {
+                owner.report_self(what, place);
             }
         }
     }
-
-    /// The task that runs here; 0: none.
-    fn this_task() -> u64 {
-        waker::current_header().map_or(0, |task| task.id().as_u64())
-    }
 }
 
-#[cfg(not(all(debug_assertions, feature = "alloc", not(loom))))]
+#[cfg(not(all(feature = "alloc", not(loom))))]
 mod unknown {
-    /// Where something was asked for.
-    #[derive(Clone, Copy)]
-    pub struct Place;
+    use super::Place;
+    use core::task::Context;
 
-    impl Place {
+    /// Nothing is known.
+    #[derive(Clone, Copy)]
+    pub struct Who;
+
+    impl Who {
         #[inline]
         pub fn here() -> Self {
+            Self
+        }
+
+        #[inline]
+        pub fn polls(_: &Context<'_>) -> Self {
             Self
         }
     }
@@ -167,7 +317,7 @@ mod unknown {
         }
 
         #[inline]
-        pub fn set(&self, _: Place) {}
+        pub fn set(&self, _: Who, _: Place) {}
 
         #[inline]
         pub fn clear(&self) {}
@@ -190,7 +340,7 @@ mod unknown {
         }
 
         #[inline]
-        pub fn sit(&self, _: Place) -> Seat {
+        pub fn sit(&self, _: Who, _: Place) -> Seat {
             Seat
         }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::shim::{const_unless_loom, discard, ordering};
 use core::{
+    mem::MaybeUninit,
     pin::Pin,
     task::{Context, Poll, Waker},
 };
@@ -186,6 +187,42 @@ impl Permits {
         // Acquire pairs with the release in `give_one`, release with the acquire in `is_closed`.
         self.word.fetch_or(CLOSED | WAITERS, AcqRel);
         self.waiters.answer_all(waiters, REFUSED);
+    }
+
+    /// As [`close`](Self::close), but of those who wait only as many as `woken` has room for; the caller wakes
+    /// them. Only if `still` says so, under the list's lock. True: there are no more.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    pub fn refuse(&self, woken: &mut Woken, still: impl FnOnce() -> bool) -> bool {
+        let mut waiters = self.waiters.lock();
+        if !still() {
+            return true;
+        }
+        // Orders as in `close`.
+        self.word.fetch_or(CLOSED | WAITERS, AcqRel);
+        while !woken.is_full() {
+            if !waiters.answer_first(REFUSED, woken) {
+                return true;
+            }
+        }
+        waiters.is_empty()
+    }
+
+    /// What was closed has `count` permits again, and nobody has any. `first` is called under the list's lock.
+    pub fn reopen(&self, count: usize, first: impl FnOnce()) {
+        loop {
+            let mut woken = Woken::new();
+            let mut waiters = self.waiters.lock();
+            while !woken.is_full() && waiters.answer_first(REFUSED, &mut woken) {}
+            if waiters.is_empty() {
+                first();
+                // Release pairs with the acquires of who takes them.
+                self.word.store(count, Release);
+                drop(waiters);
+                return woken.wake();
+            }
+            drop(waiters);
+            woken.wake();
+        }
     }
 
     /// Hands what is in the word to those who wait, the first first.
@@ -377,17 +414,31 @@ pub unsafe trait Home {
         self.permits().try_take(count).is_ok()
     }
 
-    /// Somebody is about to wait.
-    fn on_wait(&self) {}
+    /// What is noted of who waits, while he does.
+    type Note;
+
+    /// Somebody is about to wait, and looks at the permits after this.
+    ///
+    /// # Safety
+    /// The note is pinned, and neither it nor the permits go away before [`end_wait`](Self::end_wait).
+    unsafe fn begin_wait(&self, _: &mut MaybeUninit<Self::Note>) {}
+
+    /// He waits no more.
+    ///
+    /// # Safety
+    /// He did, with this note, and it is not used again.
+    unsafe fn end_wait(&self, _: &mut MaybeUninit<Self::Note>) {}
 }
 
 /// Takes permits as soon as it is this one's turn, and is a part of a future that is dropped
 /// with it; then what it got goes to the next.
 pub struct Take<H: Home> {
-    /// None: it has taken them, or was refused.
+    /// None: it has taken them.
     home: Option<H>,
     count: usize,
     waiter: Waiter,
+    /// There while it waits.
+    note: MaybeUninit<H::Note>,
 }
 
 /// It was closed.
@@ -404,6 +455,7 @@ impl<H: Home> Take<H> {
             home: Some(home),
             count,
             waiter: Waiter::new(),
+            note: MaybeUninit::uninit(),
         }
     }
 
@@ -427,6 +479,11 @@ impl<H: Home> Take<H> {
         }
     }
 
+    /// What it takes them from, as long as it has not.
+    pub fn home(&self) -> Option<&H> {
+        self.home.as_ref()
+    }
+
     #[inline]
     fn take_home(&mut self) -> H {
         self.home.take().expect("polled after it was ready")
@@ -437,10 +494,10 @@ impl<H: Home> Take<H> {
     #[inline(never)]
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
         let home = self.home.as_ref().expect("polled after it was ready");
-        home.on_wait();
         // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
         // 2. `home` keeps the permits as long as this lives, and `drop` makes it leave.
         let taken = unsafe {
+            home.begin_wait(&mut self.note);
             let waiter = Pin::new_unchecked(&mut self.waiter);
             home.permits().wait(waiter, self.count, cx.waker(), H::WHAT)
         };
@@ -462,8 +519,11 @@ impl<H: Home> Take<H> {
 
     fn finish(&mut self, taken: Poll<Result<(), Closed>>) -> Poll<Result<H, Closed>> {
         taken.map(|taken| {
-            let home = self.take_home();
-            taken.map(|()| home)
+            if let Some(home) = &self.home {
+                // SAFETY: it has begun to wait, and does so no more.
+                unsafe { home.end_wait(&mut self.note) };
+            }
+            taken.map(|()| self.take_home())
         })
     }
 
@@ -471,9 +531,13 @@ impl<H: Home> Take<H> {
     #[cold]
     #[inline(never)]
     fn leave(&mut self) {
-        let permits = self.home.as_ref().expect(WAITS).permits();
-        // SAFETY: it waits, so it is pinned, and it does so there.
-        unsafe { permits.leave(Pin::new_unchecked(&mut self.waiter), self.count) };
+        let home = self.home.as_ref().expect(WAITS);
+        // SAFETY: it waits, so it is pinned, and it does so there; and no more after that.
+        unsafe {
+            let waiter = Pin::new_unchecked(&mut self.waiter);
+            home.permits().leave(waiter, self.count);
+            home.end_wait(&mut self.note);
+        }
     }
 }
 

@@ -6,11 +6,14 @@ use self::guards::{Keeper, Reading, Writing};
 #[cfg(feature = "alloc")]
 pub use self::guards::{OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use self::guards::{RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard, WriteGuard};
+#[cfg(all(feature = "alloc", not(loom)))]
+use super::owner::Owner;
 use super::{
-    TryLockError,
     guard::ReadGuard,
-    owner::{Holders, Place},
+    owner::{Holders, Place, Who},
     permits::{Closed, Home, Permits, Take},
+    poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    waits::{self, Lockable, Wait},
 };
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
@@ -197,6 +200,29 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
         At::here(self).try_write()
+    }
+
+    /// Whether a task that had it locked is lost, whether to write or to read. Of many who read, it knows the first few. Never on the
+    /// host, where a panic unlocks it.
+    ///
+    /// ```
+    /// let lock = executor::sync::RwLock::new(1);
+    /// assert!(!lock.is_poisoned());
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        waits::is_poisoned(&self.raw)
+    }
+
+    /// Unlocks a poisoned lock, for a value that is good enough as the lost task left it, or is mended by the next to lock it.
+    /// It does nothing if it is not poisoned.
+    ///
+    /// # Safety
+    /// No guard of it is in use: neither the lost task's, which it may have given to somebody else, nor another reader's.
+    pub unsafe fn clear_poison(&self) {
+        if self.is_poisoned() {
+            // SAFETY: the caller's promise.
+            unsafe { waits::clear_poison(&self.raw, self.raw.readers) };
+        }
     }
 
     /// The value, which nobody else can have: no lock is needed.
@@ -424,23 +450,23 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> At<L> {
     #[inline]
     fn try_read(self) -> Result<ReadGuard<Reading<L::Raw>, T>, TryLockError> {
         match self.lock.raw.permits.try_take(1) {
-            Ok(()) => Ok(self.into_reader()),
-            Err(_) => Err(TryLockError::NEW),
+            Ok(()) => Ok(self.into_reader(Who::here())),
+            Err(_) => Err(TryLockError::of(&self.lock.raw)),
         }
     }
 
     #[inline]
     fn try_write(self) -> Result<WriteGuard<L, T>, TryLockError> {
         match self.lock.raw.permits.try_take(self.lock.raw.readers) {
-            Ok(()) => Ok(self.into_writer()),
-            Err(_) => Err(TryLockError::NEW),
+            Ok(()) => Ok(self.into_writer(Who::here())),
+            Err(_) => Err(TryLockError::of(&self.lock.raw)),
         }
     }
 
     /// For who has one permit.
     #[inline]
-    fn into_reader(self) -> ReadGuard<Reading<L::Raw>, T> {
-        let seat = self.lock.raw.holders.sit(self.place);
+    fn into_reader(self, who: Who) -> ReadGuard<Reading<L::Raw>, T> {
+        let seat = self.lock.raw.holders.sit(who, self.place);
         let value = self.lock.value.get().cast_const();
         // SAFETY: nobody writes as long as somebody has a permit, and the lock is kept as long as that.
         unsafe { ReadGuard::new(Reading::new(self.lock.into_raw(), seat), value) }
@@ -448,8 +474,8 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> At<L> {
 
     /// For who has all permits.
     #[inline]
-    fn into_writer(self) -> WriteGuard<L, T> {
-        self.lock.raw.holders.writer.set(self.place);
+    fn into_writer(self, who: Who) -> WriteGuard<L, T> {
+        self.lock.raw.holders.writer.set(who, self.place);
         WriteGuard::new(Writing::new(self.lock))
     }
 }
@@ -463,8 +489,29 @@ unsafe impl<L: Keeper> Home for At<L> {
         &self.lock.raw().permits
     }
 
-    fn on_wait(&self) {
-        self.lock.raw().holders.report_self(Self::WHAT, self.place);
+    type Note = Wait;
+
+    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+        let raw = self.lock.raw();
+        raw.holders.report_self(Self::WHAT, self.place);
+        // SAFETY: the caller's promise.
+        unsafe { Wait::begin(note, raw) };
+    }
+
+    unsafe fn end_wait(&self, note: &mut waits::Note) {
+        // SAFETY: the caller's promise.
+        unsafe { Wait::end(note) };
+    }
+}
+
+impl Lockable for Raw {
+    fn permits(&self) -> &Permits {
+        &self.permits
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn each_owner(&self, visit: &mut dyn FnMut(&Owner)) {
+        self.holders.all().for_each(visit);
     }
 }
 
@@ -499,36 +546,51 @@ pub struct Read<L: Keeper>(Take<At<L>>);
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Write<L: Keeper>(Take<At<L>>);
 
-impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Future for Read<L> {
-    type Output = ReadGuard<Reading<L::Raw>, T>;
+/// What both futures do.
+macro_rules! locks {
+    ($future:ident, $guard:ty, $into:ident) => {
+        impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Locks for $future<L> {
+            type Guard = $guard;
 
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
-        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(|taken| had(taken).into_reader())
-    }
+            #[inline]
+            fn poll_lock(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Self::Guard, Poisoned>> {
+                // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
+                let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
+                match take.poll(cx) {
+                    Poll::Ready(Ok(at)) => Poll::Ready(Ok(at.$into(Who::polls(cx)))),
+                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("rwlock"))),
+                    Poll::Pending => Poll::Pending,
+                }
+            }
+
+            fn lockable(&self) -> Option<&dyn Lockable> {
+                self.0.home().map(|at| at.lock.raw() as _)
+            }
+        }
+
+        impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Future for $future<L> {
+            type Output = $guard;
+
+            #[inline]
+            fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+                self.poll_or_panic(cx)
+            }
+        }
+
+        impl<L: Keeper> $future<L> {
+            /// Locks it; an error instead of a panic if it is [poisoned](Poisoned).
+            pub fn unless_poisoned(self) -> UnlessPoisoned<Self> {
+                UnlessPoisoned(self)
+            }
+        }
+    };
 }
 
-impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Future for Write<L> {
-    type Output = WriteGuard<L, T>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: as for `Read`.
-        let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-        take.poll(cx).map(|taken| had(taken).into_writer())
-    }
-}
-
-/// Somebody's turn has come.
-#[inline]
-fn had<L>(taken: Result<At<L>, Closed>) -> At<L> {
-    match taken {
-        Ok(at) => at,
-        Err(Closed) => unreachable!("nobody closes a lock"),
-    }
-}
+locks!(Read, ReadGuard<Reading<L::Raw>, T>, into_reader);
+locks!(Write, WriteGuard<L, T>, into_writer);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -376,6 +376,8 @@ impl fmt::Debug for Semaphore {
 
 // SAFETY: a reference is to the same semaphore, which outlives it and does not move meanwhile.
 unsafe impl Home for &Semaphore {
+    type Note = ();
+
     const WHAT: &'static &'static str = &"semaphore";
 
     #[inline]
@@ -387,6 +389,8 @@ unsafe impl Home for &Semaphore {
 // SAFETY: what it shares stays where it is as long as it lives.
 #[cfg(feature = "alloc")]
 unsafe impl Home for Arc<Semaphore> {
+    type Note = ();
+
     const WHAT: &'static &'static str = &"semaphore";
 
     fn permits(&self) -> &Permits {

@@ -35,8 +35,8 @@ pub(crate) struct Header {
     vtable: Cell<&'static VTable>,
     /// Next in whichever queue it is in, which guards it.
     link: AtomicPtr<Header>,
-    /// Its place in the list of all tasks, until it has ended.
-    pub(crate) entry: NonNull<Entry>,
+    /// Its place in the list of all tasks, until it has ended. Of a context that waits: that of the task that waits in it.
+    pub(crate) entry: Cell<NonNull<Entry>>,
     /// Where it was spawned: that list is there. Counted, so it outlives the task.
     pub(crate) home: NonNull<Worker>,
     /// What not every task has. Null, or made once and freed with the task.
@@ -226,7 +226,7 @@ impl Header {
             state: State::of_context(),
             vtable: Cell::new(vtable),
             link: AtomicPtr::new(core::ptr::null_mut()),
-            entry: NonNull::dangling(),
+            entry: Cell::new(NonNull::dangling()),
             home,
             extra: AtomicPtr::new(core::ptr::null_mut()),
             joiner: UnsafeCell::new(MaybeUninit::uninit()),

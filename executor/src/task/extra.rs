@@ -7,7 +7,9 @@ use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
-    sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+    },
     task::Waker,
 };
 
@@ -164,32 +166,38 @@ impl Extra {
 /// for the task's end.
 #[derive(Default)]
 pub(crate) struct Loss {
-    /// 0: it is not.
-    why: AtomicU8,
+    /// Whether `why` is written.
+    is_set: AtomicBool,
+    why: UnsafeCell<Option<TaskError>>,
     waiting: WakerSlot,
 }
 
+// SAFETY: `why` is written once, before `is_set`, and only read after that.
+unsafe impl Sync for Loss {}
+// SAFETY: an error may be sent.
+unsafe impl Send for Loss {}
+
 impl Loss {
-    /// It is. By the core that ran it.
+    /// It is. By the core that ran it. The first time counts: a finalizer may be lost, too.
     pub(crate) fn set(&self, why: &TaskError) {
-        let why = if matches!(why, TaskError::NoMemory) {
-            2
-        } else {
-            1
-        };
+        if self.is_set.load(Relaxed) {
+            return;
+        }
+        // SAFETY: nobody looks at it yet.
+        unsafe { *self.why.get() = why.of_loss() };
         // Release pairs with the acquire in `why`. The slot's lock orders it with the look after `register`.
-        self.why.store(why, Release);
+        self.is_set.store(true, Release);
         self.waiting.wake();
     }
 
     /// Why it is, if it is.
     pub(crate) fn why(&self) -> Option<TaskError> {
         // Acquire pairs with the release in `set`.
-        match self.why.load(Acquire) {
-            0 => None,
-            2 => Some(TaskError::NoMemory),
-            _ => Some(TaskError::StackOverflow),
+        if !self.is_set.load(Acquire) {
+            return None;
         }
+        // SAFETY: written, and never again.
+        unsafe { &*self.why.get() }.as_ref()?.of_loss()
     }
 
     /// Wakes this when it is. It looks again after that.

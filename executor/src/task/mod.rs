@@ -15,6 +15,7 @@
 //! | `waker` | counted pointers that make it runnable |
 //! | `reference` | a task whatever its type, its id, the one that runs here |
 //! | `handle` | what whoever spawned it holds |
+//! | `error` | how one ended otherwise |
 //! | `extra`, `finalizers` | what only some have |
 //! | `local` | values that follow a task |
 //! | `group`, `supervise` | several tasks as one |
@@ -27,6 +28,8 @@ pub mod state;
 mod call;
 #[cfg(not(loom))]
 pub(crate) mod cell;
+#[cfg(not(loom))]
+mod error;
 #[cfg(not(loom))]
 pub(crate) mod extra;
 #[cfg(not(loom))]
@@ -58,13 +61,13 @@ pub(crate) use spawn::{Origin, Start, expect, make, start, start_thread};
 pub(crate) use wait::{assert_may_wait, may_wait, wait_for_part, wait_in_task, wait_outside};
 #[cfg(not(loom))]
 pub use {
+    error::{Location, Panic, TaskError},
     finalizers::{on_exit, on_exit_local},
     group::{ChildError, GroupHandle, Scope, TaskGroup, nursery, nursery_independent, task_group},
     handle::TaskHandle,
     local::{LocalKey, LocalScope, NotInScope},
     reference::{
-        Panic, Task, TaskError, TaskId, check_cancelled, current, id, is_cancelled, parent,
-        try_current, waits_for,
+        Task, TaskId, check_cancelled, current, id, is_cancelled, parent, try_current, waits_for,
     },
     spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
     supervise::{GaveUp, Strategy, Supervisor},

@@ -4,7 +4,6 @@ use super::{cell::Header, extra::Extra, handle, waker};
 use crate::scheduler::context::Context;
 use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
-use hal::unwind;
 
 /// Names a task. No other task of the runtime has it as long as this one lives,
 /// and very likely none ever had: it is made of where the task was spawned, its
@@ -74,67 +73,6 @@ impl core::str::FromStr for TaskId {
         Ok(Self(
             Self::new(part as usize, index).0 + u64::from(count) * Self::COUNT,
         ))
-    }
-}
-
-/// Why a task has no output.
-#[derive(Debug)]
-pub enum TaskError {
-    /// It was cancelled, or the runtime was shut down.
-    Cancelled,
-    /// Its stack was too small. What it had on it, and its future, are left as they are, for ever. On the host, whose stacks
-    /// the operating system watches, the whole process ends instead.
-    StackOverflow,
-    /// There was no memory for its stack to grow. Left in the same way.
-    NoMemory,
-    /// It panicked. On the image a panic stops the machine, so this is for the host.
-    Panicked(Panic),
-}
-
-impl TaskError {
-    /// Whether the task was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled)
-    }
-}
-
-impl fmt::Display for TaskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cancelled => f.write_str("the task was cancelled"),
-            Self::StackOverflow => f.write_str("the task's stack was too small"),
-            Self::NoMemory => f.write_str("there was no memory for the task's stack"),
-            Self::Panicked(panic) => write!(f, "the task panicked: {}", panic.message()),
-        }
-    }
-}
-
-impl core::error::Error for TaskError {}
-
-/// What a task panicked with.
-pub struct Panic(unwind::Payload);
-
-impl Panic {
-    /// What `panic!` was told.
-    pub fn message(&self) -> &str {
-        self.0.message().unwrap_or("with something that is no text")
-    }
-
-    /// Goes on panicking, here.
-    pub fn resume(self) -> ! {
-        unwind::resume(self.0)
-    }
-}
-
-impl fmt::Debug for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Panic").field(&self.message()).finish()
-    }
-}
-
-impl From<unwind::Payload> for Panic {
-    fn from(payload: unwind::Payload) -> Self {
-        Self(payload)
     }
 }
 
@@ -263,8 +201,15 @@ impl Header {
 
     #[inline]
     fn own_id(&self) -> TaskId {
-        // SAFETY: its home lives as long as the task, and the slot as long as that.
-        unsafe { self.entry.as_ref() }.id()
+        self.id_in_entry()
+    }
+
+    /// The same as [`id`](Self::id), for a task, and for a context whose waker somebody has.
+    #[inline]
+    pub(crate) fn id_in_entry(&self) -> TaskId {
+        // SAFETY: its home lives as long as the task, and the slot as long as that. A context has its task's, before anybody
+        // has its waker.
+        unsafe { self.entry.get().as_ref() }.id()
     }
 
     /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).

@@ -94,6 +94,7 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
     assert_may_wait();
     let context = Context::current();
     // Of the context, not of the task: that is polled already.
+    context.header().entry.set(task.entry.get());
     let waker = waker::borrowed(context.header());
     let mut wakes_us = task::Context::from_waker(&waker);
     loop {

@@ -1,6 +1,7 @@
 //! Wakers of tasks: counted pointers to the header.
 
 use super::{
+    TaskId,
     cell::Header,
     state::{Wake, Word},
 };
@@ -103,6 +104,12 @@ pub(crate) fn visit<R>(shared: &Shared, inside: impl FnOnce() -> R) -> R {
 pub(crate) fn task_of(waker: &Waker) -> Option<&Header> {
     // SAFETY: our wakers are references to headers.
     core::ptr::eq(waker.vtable(), &VTABLE).then(|| unsafe { header(waker.data()) })
+}
+
+/// The id of a waker's task, if it is one of ours; also of one that waits in the middle of its poll.
+#[inline]
+pub(crate) fn id_of(waker: &Waker) -> Option<TaskId> {
+    task_of(waker).map(Header::id_in_entry)
 }
 
 /// A waker's clone, for a task that is to wait for something; without an

@@ -5,7 +5,7 @@
 
 use super::held::Held;
 use crate::{
-    sync::{self, TryLockError},
+    sync::{self, Poisoned, TryLockError},
     task,
     time::{Duration, Elapsed},
 };
@@ -181,6 +181,41 @@ impl<T: ?Sized> Mutex<T> {
         Ok(Guard::new(task::wait(self.0.lock_timeout(limit))?))
     }
 
+    /// As [`lock`](Self::lock), but an error instead of a panic if it is poisoned.
+    ///
+    /// ```
+    /// let lock = executor::thread::Mutex::new(1);
+    /// assert_eq!(*lock.lock_unless_poisoned().unwrap(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If it has to wait, as [`task::wait`].
+    #[track_caller]
+    pub fn lock_unless_poisoned(&self) -> Result<MutexGuard<'_, T>, Poisoned> {
+        if let Ok(guard) = self.try_lock() {
+            return Ok(guard);
+        }
+        Ok(Guard::new(task::wait(self.0.lock().unless_poisoned())?))
+    }
+
+    /// Whether a task or thread that had it locked is lost; see [`Poisoned`].
+    ///
+    /// ```
+    /// assert!(!executor::thread::Mutex::new(1).is_poisoned());
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        self.0.is_poisoned()
+    }
+
+    /// Unlocks a poisoned lock. It does nothing if it is not poisoned.
+    ///
+    /// # Safety
+    /// As for [`sync::Mutex::clear_poison`].
+    pub unsafe fn clear_poison(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear_poison() };
+    }
+
     /// The value, which nobody else can have: no lock is needed.
     ///
     /// ```
@@ -322,6 +357,58 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn write_timeout(&self, limit: Duration) -> Result<RwLockWriteGuard<'_, T>, Elapsed> {
         Ok(Guard::new(task::wait(self.0.write_timeout(limit))?))
+    }
+
+    /// As [`read`](Self::read), but an error instead of a panic if it is poisoned.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// assert_eq!(*lock.read_unless_poisoned().unwrap(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If it has to wait, as [`task::wait`].
+    #[track_caller]
+    pub fn read_unless_poisoned(&self) -> Result<RwLockReadGuard<'_, T>, Poisoned> {
+        if let Ok(guard) = self.try_read() {
+            return Ok(guard);
+        }
+        Ok(Guard::new(task::wait(self.0.read().unless_poisoned())?))
+    }
+
+    /// As [`write`](Self::write), but an error instead of a panic if it is poisoned.
+    ///
+    /// ```
+    /// let lock = executor::thread::RwLock::new(1);
+    /// assert_eq!(*lock.write_unless_poisoned().unwrap(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If it has to wait, as [`task::wait`].
+    #[track_caller]
+    pub fn write_unless_poisoned(&self) -> Result<RwLockWriteGuard<'_, T>, Poisoned> {
+        if let Ok(guard) = self.try_write() {
+            return Ok(guard);
+        }
+        Ok(Guard::new(task::wait(self.0.write().unless_poisoned())?))
+    }
+
+    /// Whether a task or thread that had it locked is lost; see [`Poisoned`].
+    ///
+    /// ```
+    /// assert!(!executor::thread::RwLock::new(1).is_poisoned());
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        self.0.is_poisoned()
+    }
+
+    /// Unlocks a poisoned lock. It does nothing if it is not poisoned.
+    ///
+    /// # Safety
+    /// As for [`sync::RwLock::clear_poison`].
+    pub unsafe fn clear_poison(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear_poison() };
     }
 
     /// The value, which nobody else can have: no lock is needed.

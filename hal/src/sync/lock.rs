@@ -34,6 +34,8 @@ pub enum Rank {
     Heap,
     /// The kernel's page tables: they get frames.
     PageTables,
+    /// The executor's list of who waits for which lock: it looks into these.
+    Waits,
     /// Of nearly all: under it no other lock is taken.
     Innermost = 31,
 }

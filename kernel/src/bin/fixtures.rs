@@ -151,6 +151,46 @@ fn a_test_that_reads_null() {
     core::hint::black_box(unsafe { null.read_volatile() });
 }
 
+/// Runs this in a task, in which failures would end only that.
+fn in_a_task(work: fn()) {
+    let _tasks_end = kernel::failure::let_tasks_end();
+    let runtime = executor::Runtime::new().expect("no other runtime has the cores");
+    let _ = runtime.block_on(async { executor::spawn(async move { work() }).await });
+}
+
+#[kernel_test]
+fn a_test_whose_task_panics_under_a_guard() {
+    in_a_task(|| {
+        let _guard = hal::preempt::guard();
+        panic!("with a guard");
+    });
+}
+
+#[kernel_test]
+fn a_test_whose_task_faults_with_interrupts_masked() {
+    in_a_task(|| {
+        let _masked = hal::irq::mask();
+        a_test_that_reads_null();
+    });
+}
+
+#[kernel_test]
+fn a_test_whose_task_is_interrupted_by_a_panic() {
+    in_a_task(|| {
+        kernel::upcalls::set_timer_hook(Some(|| panic!("in an interrupt")));
+        loop {
+            hal::pause();
+        }
+    });
+}
+
+#[kernel_test]
+fn a_test_whose_block_on_panics() {
+    let _tasks_end = kernel::failure::let_tasks_end();
+    let runtime = executor::Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async { panic!("who called cannot go on") });
+}
+
 #[kernel_test(cores = 2)]
 fn a_test_in_which_all_cores_print() {
     kernel::cores::on_all(&|core| {

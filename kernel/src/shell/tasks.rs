@@ -114,8 +114,13 @@ pub(super) fn stats() {
     row("all", &stats.total, stats.age * stats.cores.len() as u32);
     let total = &stats.total;
     println!(
-        "  left in the middle of a poll: {} waited or gave way, {} were preempted, {} could not be, {} are lost",
-        total.suspensions, total.preemptions, total.unpreempted, total.lost
+        "  left in the middle of a poll: {} waited or gave way, {} were preempted, {} could not be",
+        total.suspensions, total.preemptions, total.unpreempted
+    );
+    println!(
+        "  quarantine: {} tasks that failed, with {} KiB of stack",
+        total.lost,
+        total.lost_bytes / 1024
     );
     let by_cores: u64 = stats.cores.iter().map(|core| core.spawned).sum();
     println!(

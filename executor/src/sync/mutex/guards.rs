@@ -224,8 +224,7 @@ macro_rules! guard {
     ($mutex:ty, $guard:ty, $($lifetime:lifetime)?) => {
         impl<$($lifetime,)? T: ?Sized> From<At<$mutex>> for $guard {
             #[inline]
-            fn from(At { mutex, place }: At<$mutex>) -> Self {
-                mutex.raw.owner.set(place);
+            fn from(At { mutex, .. }: At<$mutex>) -> Self {
                 Self { mutex, _value: PhantomData }
             }
         }

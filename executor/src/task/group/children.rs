@@ -12,7 +12,7 @@
 //! they borrow: so who waits for the last end may give back what children borrowed.
 
 use super::ChildError;
-use crate::task::{TaskError, TaskHandle, TaskId, waker};
+use crate::task::{TaskHandle, TaskId, waker};
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     future::poll_fn,
@@ -84,9 +84,7 @@ impl<T, E> Ended<T, E> {
     /// How many of them were lost: they never came to their end.
     pub(crate) fn lost(&self) -> usize {
         let is_lost = |slot: &&Slot<T, E>| match slot {
-            Slot::Ended(_, Err(ChildError::Task(error))) => {
-                matches!(error, TaskError::StackOverflow | TaskError::NoMemory)
-            }
+            Slot::Ended(_, Err(ChildError::Task(error))) => error.is_lost(),
             _ => false,
         };
         self.slots.iter().filter(is_lost).count()

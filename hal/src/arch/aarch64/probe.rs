@@ -1,7 +1,8 @@
 //! Accesses that may fault: see [`crate::probe`].
 
 use super::Frame;
-use core::arch::naked_asm;
+use crate::traps::FaultKind;
+use core::arch::{asm, naked_asm};
 
 unsafe extern "C" {
     static probe_read_access: u8;
@@ -102,4 +103,34 @@ pub extern "C" fn fault_with_damaged_stack() {
         "ldr x0, [x0]",
         "brk #1"
     )
+}
+
+/// See [`crate::probe::faults`].
+pub const FAULTS: &[FaultKind] = &[
+    FaultKind::Read,
+    FaultKind::Write,
+    FaultKind::Execute,
+    FaultKind::IllegalInstruction,
+    FaultKind::Alignment,
+    FaultKind::Breakpoint,
+];
+
+/// See [`crate::probe::fault`]. To divide by zero is no fault.
+pub fn fault(kind: FaultKind) {
+    let aligned = 0u64;
+    // SAFETY: none of these comes back.
+    unsafe {
+        match kind {
+            FaultKind::Read => asm!("ldr {0}, [{0}]", inout(reg) 0usize => _),
+            FaultKind::Write => asm!("str xzr, [{}]", in(reg) 8usize),
+            FaultKind::Execute => asm!("blr {}", in(reg) 0usize, clobber_abi("C")),
+            FaultKind::IllegalInstruction => asm!("udf #0"),
+            // Ordinary accesses need not be aligned; those of a lock must.
+            FaultKind::Alignment => {
+                asm!("ldxr {0}, [{0}]", inout(reg) (&raw const aligned).addr() + 1 => _);
+            }
+            FaultKind::Breakpoint => asm!("brk #1"),
+            FaultKind::Divide | FaultKind::Double | FaultKind::NoMemory | FaultKind::Other(_) => {}
+        }
+    }
 }

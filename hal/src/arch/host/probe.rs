@@ -3,6 +3,8 @@
 //! writing and calling always say no, because the kernel's way to write looks
 //! past the protection of pages.
 
+use crate::traps::FaultKind;
+
 #[cfg(target_os = "linux")]
 pub fn read(address: usize) -> Option<u64> {
     use std::{fs::File, os::unix::fs::FileExt, sync::OnceLock};
@@ -31,5 +33,13 @@ pub unsafe fn call(_address: usize) -> bool {
 
 /// There are no traps to test here.
 pub fn fault_with_damaged_stack() {
+    unreachable!("the host has no traps")
+}
+
+/// As above.
+pub const FAULTS: &[FaultKind] = &[];
+
+/// As above.
+pub fn fault(_kind: FaultKind) {
     unreachable!("the host has no traps")
 }

@@ -1,7 +1,8 @@
 //! Accesses that may fault: see [`crate::probe`].
 
 use super::Frame;
-use core::arch::naked_asm;
+use crate::traps::FaultKind;
+use core::arch::{asm, naked_asm};
 
 unsafe extern "C" {
     static probe_read_access: u8;
@@ -100,4 +101,35 @@ pub extern "C" fn fault_with_damaged_stack() {
         "mov rax, [rax]",
         "ud2"
     )
+}
+
+/// See [`crate::probe::faults`].
+pub const FAULTS: &[FaultKind] = &[
+    FaultKind::Read,
+    FaultKind::Write,
+    FaultKind::Execute,
+    FaultKind::IllegalInstruction,
+    FaultKind::Divide,
+    FaultKind::Breakpoint,
+    FaultKind::Other(13),
+];
+
+/// See [`crate::probe::fault`]. Code of the kernel may access any address, aligned or not.
+pub fn fault(kind: FaultKind) {
+    // SAFETY: none of these comes back.
+    unsafe {
+        match kind {
+            FaultKind::Read => asm!("mov {0}, [{0}]", inout(reg) 0usize => _),
+            FaultKind::Write => asm!("mov qword ptr [{}], 1", in(reg) 8usize),
+            FaultKind::Execute => asm!("call {}", in(reg) 0usize, clobber_abi("C")),
+            FaultKind::IllegalInstruction => asm!("ud2"),
+            FaultKind::Divide => {
+                asm!("div {}", in(reg) 0usize, inout("rax") 1usize => _, inout("rdx") 0usize => _);
+            }
+            FaultKind::Breakpoint => asm!("int3"),
+            // An address that is none: general protection.
+            FaultKind::Other(_) => asm!("mov {0}, [{0}]", inout(reg) 1usize << 63 => _),
+            FaultKind::Alignment | FaultKind::Double | FaultKind::NoMemory => {}
+        }
+    }
 }

@@ -13,6 +13,7 @@
 //! | `pinned` | tasks that stay on their core |
 //! | `preemption` | polls that never await |
 //! | `lost` | polls whose stack is too small |
+//! | `failures` | tasks that panic or fault |
 //! | `migration` | polls and loops that go on on another core |
 //! | `parallel` | one piece of work on many cores |
 //! | `lifecycle` | building and shutting down |
@@ -20,6 +21,7 @@
 //! | `sync` | locks and signals with all cores at them |
 //! | `memory` | as many tasks and threads as the machine holds |
 
+mod failures;
 mod fairness;
 mod lifecycle;
 mod lost;

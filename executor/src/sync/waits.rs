@@ -1,0 +1,231 @@
+//! Who waits for whom: each wait for a lock is noted here as long as it lasts, in the future that waits.
+//!
+//! From a lock it is known who has it ([`owner`](super::owner)), but not from a task which locks it has. Whoever has to
+//! know that looks at all waits. That is rare: when a task is lost, its locks are poisoned, so that nobody waits for
+//! them for ever.
+//!
+//! A poisoned lock stays locked, and refuses all who wait for it or come later; it is not handed on, because a
+//! guard can be sent: perhaps somebody else has the lost task's, and uses it.
+
+#[cfg(all(feature = "alloc", not(loom)))]
+pub use noted::{Wait, poison_locks_of};
+#[cfg(not(all(feature = "alloc", not(loom))))]
+pub use unnoted::Wait;
+
+#[cfg(all(feature = "alloc", not(loom)))]
+use super::owner::Owner;
+use super::{permits::Permits, poison::Poisoned};
+use core::mem::MaybeUninit;
+
+/// A lock, whatever it locks.
+pub trait Lockable: Sync {
+    /// What it gives to who locks it.
+    fn permits(&self) -> &Permits;
+
+    /// Those who may have it locked.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn each_owner(&self, visit: &mut dyn FnMut(&Owner));
+}
+
+/// What is noted of a wait; nothing is there before it begins.
+pub type Note = MaybeUninit<Wait>;
+
+#[cfg(all(feature = "alloc", not(loom)))]
+mod noted {
+    use super::{Lockable, Note};
+    use crate::{
+        queue::Padded,
+        scheduler::lost,
+        sync::{owner::Owner, wait_list::Woken},
+        task::TaskId,
+    };
+    use core::{
+        cell::Cell,
+        marker::PhantomPinned,
+        ptr::{self, NonNull},
+    };
+    use hal::sync::{Lock, Rank, ranked};
+
+    /// One wait. In a list from [`begin`](Self::begin) to [`end`](Self::end), whose lock guards the links.
+    pub struct Wait {
+        next: Cell<*const Wait>,
+        previous: Cell<*const Wait>,
+        list: usize,
+        lock: NonNull<dyn Lockable>,
+        _pinned: PhantomPinned,
+    }
+
+    // SAFETY: one in no list is just its content; one in a list is pinned, and the list's lock guards its links. The lock
+    // that it is for is only looked at in ways that any core may.
+    unsafe impl Send for Wait {}
+    // SAFETY: as above.
+    unsafe impl Sync for Wait {}
+
+    /// The first of a list.
+    struct First(*const Wait);
+
+    // SAFETY: what it leads to is touched under its lock.
+    unsafe impl Send for First {}
+
+    /// So that cores are seldom in each other's way. A wait stays in the one in which it began.
+    const LISTS: usize = 8;
+    static WAITS: [Padded<Lock<First>>; LISTS] =
+        [const { Padded(ranked(Rank::Waits, First(ptr::null()))) }; LISTS];
+
+    impl Wait {
+        /// The task that runs here is about to wait for this lock. It looks at the permits after this: so either it sees
+        /// them closed, or who closes them sees it.
+        ///
+        /// # Safety
+        /// `note` is pinned, and neither it nor the lock goes away before [`end`](Self::end).
+        pub unsafe fn begin<L: Lockable + 'static>(note: &mut Note, lock: &L) {
+            let list = hal::cores::this_core() % LISTS;
+            let wait = note.write(Self {
+                next: Cell::new(ptr::null()),
+                previous: Cell::new(ptr::null()),
+                list,
+                lock: NonNull::from(lock as &dyn Lockable),
+                _pinned: PhantomPinned,
+            });
+            {
+                let mut first = WAITS[list].0.lock();
+                wait.next.set(first.0);
+                // SAFETY: null, or in the list, whose lock is held.
+                if let Some(next) = unsafe { first.0.as_ref() } {
+                    next.previous.set(wait);
+                }
+                first.0 = wait;
+            }
+            // Who was lost before that has looked in vain; the list's lock orders his mark before this.
+            if lost::is_any() && is_lost(lock) {
+                lock.permits().close();
+            }
+        }
+
+        /// The wait is over.
+        ///
+        /// # Safety
+        /// It has begun, and is not used again.
+        pub unsafe fn end(note: &mut Note) {
+            // SAFETY: the caller's promise.
+            let wait = unsafe { note.assume_init_ref() };
+            let mut first = WAITS[wait.list].0.lock();
+            let (next, previous) = (wait.next.get(), wait.previous.get());
+            // SAFETY: null, or in the list, whose lock is held.
+            unsafe {
+                match previous.as_ref() {
+                    Some(previous) => previous.next.set(next),
+                    None => first.0 = next,
+                }
+                if let Some(next) = next.as_ref() {
+                    next.previous.set(previous);
+                }
+            }
+        }
+
+        /// Visits each wait there is, under the lock of its list; until one says no.
+        fn each(mut visit: impl FnMut(&dyn Lockable) -> bool) {
+            for list in &WAITS {
+                let first = list.0.lock();
+                let mut next = first.0;
+                // SAFETY: null, or in the list, whose lock is held.
+                while let Some(wait) = unsafe { next.as_ref() } {
+                    // SAFETY: the lock is there as long as the wait.
+                    if !visit(unsafe { wait.lock.as_ref() }) {
+                        return;
+                    }
+                    next = wait.next.get();
+                }
+            }
+        }
+    }
+
+    /// Whether one who has it is lost.
+    pub(super) fn is_lost(lock: &dyn Lockable) -> bool {
+        let mut is_lost = false;
+        lock.each_owner(&mut |owner: &Owner| {
+            is_lost |= owner.get().id().is_some_and(lost::is_lost);
+        });
+        is_lost
+    }
+
+    /// This task is lost, and marked as such: who waits for what it has locked is refused.
+    pub fn poison_locks_of(task: TaskId) {
+        loop {
+            let mut woken = Woken::new();
+            let mut is_all = true;
+            Wait::each(|lock| {
+                let mut is_its = false;
+                lock.each_owner(&mut |owner| is_its |= owner.get().id() == Some(task));
+                if is_its {
+                    is_all &= lock.permits().refuse(&mut woken, || is_lost(lock));
+                }
+                is_all
+            });
+            woken.wake();
+            if is_all {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(not(all(feature = "alloc", not(loom))))]
+mod unnoted {
+    use super::{Lockable, Note};
+
+    /// Nothing is noted.
+    pub struct Wait;
+
+    impl Wait {
+        /// # Safety
+        /// None is needed.
+        #[inline]
+        pub unsafe fn begin<L: Lockable>(_: &mut Note, lock: &L) {
+            let _ = lock.permits();
+        }
+
+        /// # Safety
+        /// None is needed.
+        #[inline]
+        pub unsafe fn end(_: &mut Note) {}
+    }
+}
+
+/// Whether it refuses all, because one who had it locked is lost.
+pub fn is_poisoned(lock: &dyn Lockable) -> bool {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    if crate::scheduler::lost::is_any() && noted::is_lost(lock) {
+        return true;
+    }
+    lock.permits().is_closed()
+}
+
+/// Unlocks it for whoever comes next.
+///
+/// # Safety
+/// Nobody uses a guard of it.
+pub unsafe fn clear_poison(lock: &dyn Lockable, permits: usize) {
+    lock.permits().reopen(permits, || {
+        #[cfg(all(feature = "alloc", not(loom)))]
+        lock.each_owner(&mut |owner| owner.clear());
+    });
+}
+
+/// Somebody wants a lock that is poisoned, and did not ask what to do then.
+#[cold]
+#[inline(never)]
+pub fn refused(lock: Option<&dyn Lockable>, poisoned: &Poisoned) -> ! {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    if let Some(lock) = lock {
+        lock.each_owner(&mut |owner| {
+            if let (Some(id), Some(place)) = (owner.get().id(), owner.place())
+                && crate::scheduler::lost::is_lost(id)
+            {
+                panic!("{poisoned}: task {id}, which locked it{place}");
+            }
+        });
+    }
+    let _ = lock;
+    panic!("{poisoned}")
+}
