@@ -30,6 +30,7 @@ pub(crate) struct Counters {
     pub(crate) preemptions: Counter,
     pub(crate) unpreempted: Counter,
     pub(crate) resumes: Counter,
+    pub(crate) ticks: Counter,
     pub(crate) lost: Counter,
     pub(crate) lost_bytes: Counter,
     idle: Counter,
@@ -53,6 +54,7 @@ impl Counters {
             preemptions: Counter::new(),
             unpreempted: Counter::new(),
             resumes: Counter::new(),
+            ticks: Counter::new(),
             lost: Counter::new(),
             lost_bytes: Counter::new(),
             idle: Counter::new(),
@@ -119,6 +121,8 @@ pub struct CoreStats {
     pub unpreempted: u64,
     /// Polls that went on after they had been left.
     pub resumes: u64,
+    /// Times it was interrupted to look whether it is still in the same poll.
+    pub ticks: u64,
     /// Polls that could never go on, because they panicked, met a fault or had too small a stack. What they had is in
     /// quarantine: it is neither dropped nor used again.
     pub lost: u64,
@@ -147,6 +151,7 @@ impl CoreStats {
             preemptions: counters.preemptions.get(),
             unpreempted: counters.unpreempted.get(),
             resumes: counters.resumes.get(),
+            ticks: counters.ticks.get(),
             lost: counters.lost.get(),
             lost_bytes: counters.lost_bytes.get(),
             idle: counters.idle(worker.shared().clock.now()),
@@ -169,6 +174,7 @@ impl CoreStats {
             preemptions: self.preemptions + other.preemptions,
             unpreempted: self.unpreempted + other.unpreempted,
             resumes: self.resumes + other.resumes,
+            ticks: self.ticks + other.ticks,
             lost: self.lost + other.lost,
             lost_bytes: self.lost_bytes + other.lost_bytes,
             idle: self.idle + other.idle,
@@ -313,7 +319,7 @@ impl Shared {
         tasks
     }
 
-    fn find(&self, id: TaskId) -> Option<Task> {
+    pub(crate) fn find(&self, id: TaskId) -> Option<Task> {
         self.parts().get(id.part())?.registry.find(id)
     }
 }

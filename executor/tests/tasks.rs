@@ -314,7 +314,8 @@ fn higher_priorities_go_first() {
                     .spawn(async move { order.lock().unwrap().push(priority) })
             })
             .collect();
-        for handle in handles {
+        // The highest first: to be joined makes the lowest one no lower than who joins it.
+        for handle in handles.into_iter().rev() {
             handle.await.unwrap();
         }
     });

@@ -32,7 +32,7 @@ enum Expected {
 const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
 const TIMES: usize = 100;
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 22] = [
     check(
         "a_failing_test_is_reported_as_failed",
         "a_test_that_fails",

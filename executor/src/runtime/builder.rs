@@ -13,6 +13,8 @@ pub struct Config {
     pub workers: Option<usize>,
     /// Whether a core without work takes some from others.
     pub stealing: bool,
+    /// Whether who is waited for is of the priority of who waits.
+    pub inheritance: bool,
     /// Tasks that one core's deque holds, for each priority; more go to the injector. A power of two.
     pub queue: usize,
     /// Most tasks that are stolen at once.
@@ -34,6 +36,7 @@ impl Default for Config {
         Self {
             workers: None,
             stealing: true,
+            inheritance: true,
             queue: 256,
             steal_batch: 128,
             track: false,
@@ -135,6 +138,13 @@ impl Builder {
     /// Whether a core without work takes some from others.
     pub fn stealing(mut self, on: bool) -> Self {
         self.config.stealing = on;
+        self
+    }
+
+    /// Whether a task that has a lock, or whose end somebody waits for, is of the priority of the highest who waits, as long
+    /// as he does. Yes by default; no is for showing why.
+    pub fn inheritance(mut self, on: bool) -> Self {
+        self.config.inheritance = on;
         self
     }
 

@@ -34,7 +34,7 @@ use core::{
 use hal::{
     context::{self, AfterSwitch, ContextBlock, Frame},
     stack::{NoMemory, Stack},
-    sync::Lock,
+    sync::{Lock, Rank, ranked},
 };
 
 /// A stack, what is saved of the registers, and what queues know of it.
@@ -59,6 +59,8 @@ pub(crate) struct Context {
     is_for_ever: Cell<bool>,
     /// Of the poll that was left for good in it.
     mark: Mark,
+    /// Its neighbours among all of its runtime, whose lock guards this.
+    neighbours: [Cell<*const Context>; 2],
 }
 
 /// So many bytes of stack are enough for a loop to go on below a poll that was left for good.
@@ -99,10 +101,13 @@ impl Context {
                 offers: Cell::new(None),
                 is_for_ever: Cell::new(false),
                 mark: Mark::new(),
+                neighbours: [const { Cell::new(core::ptr::null()) }; 2],
             });
             this.as_ref().block.prepare(bounds, entry, argument);
         }
         home.retain();
+        // SAFETY: just made.
+        unsafe { home.shared().contexts.add(this.as_ref()) };
         Ok(this)
     }
 
@@ -154,6 +159,11 @@ impl Context {
         let task = waker::untagged(self.block.task());
         // SAFETY: the task that is polled lives.
         unsafe { &*task.cast::<Header>() }
+    }
+
+    /// Whether this task is polled in it, at this moment.
+    pub(super) fn polls(&self, task: &Header) -> bool {
+        core::ptr::eq(waker::untagged(self.block.task()).cast(), task)
     }
 
     /// Whether that has ended but for what is dropped of its outcome.
@@ -279,11 +289,64 @@ impl Context {
         if context.is_for_ever.get() {
             return;
         }
+        // SAFETY: its home lives as long as it.
+        let shared = unsafe { context.header.home.as_ref() }.shared();
+        shared.contexts.remove(context);
         // SAFETY: the caller's promise.
         drop(unsafe { (*context.stack.get()).take() });
         if context.header.state.release() {
             // SAFETY: that was the last reference.
             unsafe { release_memory(context.header().into()) };
+        }
+    }
+}
+
+/// All contexts of a runtime.
+pub(super) struct Contexts(Lock<First>);
+
+struct First(*const Context);
+
+// SAFETY: what it leads to is touched under its lock.
+unsafe impl Send for First {}
+
+impl Contexts {
+    pub(super) const fn new() -> Self {
+        Self(ranked(Rank::Contexts, First(core::ptr::null())))
+    }
+
+    fn add(&self, context: &Context) {
+        let mut first = self.0.lock();
+        context.neighbours[1].set(first.0);
+        // SAFETY: null, or in the list, whose lock is held.
+        if let Some(next) = unsafe { first.0.as_ref() } {
+            next.neighbours[0].set(context);
+        }
+        first.0 = context;
+    }
+
+    fn remove(&self, context: &Context) {
+        let mut first = self.0.lock();
+        let [previous, next] = &context.neighbours;
+        // SAFETY: null, or in the list, whose lock is held.
+        unsafe {
+            match previous.get().as_ref() {
+                Some(previous) => previous.neighbours[1].set(next.get()),
+                None => first.0 = next.get(),
+            }
+            if let Some(next) = next.get().as_ref() {
+                next.neighbours[0].set(previous.get());
+            }
+        }
+    }
+
+    /// Visits each, under the lock: it is not freed meanwhile.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Context)) {
+        let first = self.0.lock();
+        let mut next = first.0;
+        // SAFETY: null, or in the list, whose lock is held.
+        while let Some(context) = unsafe { next.as_ref() } {
+            visit(context);
+            next = context.neighbours[1].get();
         }
     }
 }

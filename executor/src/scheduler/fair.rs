@@ -5,6 +5,10 @@
 //! round all levels and queues of the core and the injector. So whatever is first in its queue is polled
 //! within [`BOUND`] turns of its core, whatever else is runnable, and what is
 //! behind `n` others in that queue within `(n + 1) * BOUND`.
+//!
+//! A core that ticks gives such a turn to a level below the highest only once in [`LOWER_PERIOD`] ticks: its polls may be long, and
+//! what is more urgent would wait for one in each few dozen of its own. So there the bound is [`BOUND`] turns or
+//! [`LOWER_BOUND`] ticks, whichever is later.
 
 use super::worker::{DEQUE, KINDS, LEVELS, RING, Worker};
 use crate::task::cell::Header;
@@ -25,6 +29,11 @@ const STEALABLE: u32 = (1 << DEQUE | 1 << RING) * 0x1111;
 /// Turns of a core within which the first task of any of its queues is polled.
 pub const BOUND: u32 = PERIOD * SOURCES;
 
+/// So many ticks are between two turns of levels below the highest.
+pub const LOWER_PERIOD: u64 = 10;
+/// Ticks of a core within which the first task of any of its queues is polled, if [`BOUND`] turns are over.
+pub const LOWER_BOUND: u64 = LOWER_PERIOD * SOURCES as u64;
+
 /// When the next fair turn is due, and where it looks first.
 pub(super) struct Fairness {
     // Owner only:
@@ -33,6 +42,8 @@ pub(super) struct Fairness {
     left: Cell<i32>,
     /// Where that looks first.
     source: Cell<u32>,
+    /// The tick of the last turn of a level below the highest.
+    lower: Cell<u64>,
 
     // Written by the owner, read by any:
     /// Turns up to when the owner last said so: at each fair turn, before it sleeps, when it leaves its
@@ -47,6 +58,7 @@ impl Fairness {
         Self {
             left: Cell::new(PERIOD as i32),
             source: Cell::new(0),
+            lower: Cell::new(0),
             turns: AtomicU64::new(0),
             from: Cell::new(PERIOD as i32),
         }
@@ -115,6 +127,17 @@ impl Worker {
         }
     }
 
+    /// Where a fair turn may find something: only in the highest level, if another had a turn just now.
+    fn sources_in_time(&self) -> u32 {
+        let sources = self.sources();
+        let since = self.ticks().wrapping_sub(self.fairness.lower.get());
+        if sources == 0 || !self.ticks_now() || since >= LOWER_PERIOD {
+            return sources;
+        }
+        let highest = sources.ilog2() / KINDS;
+        sources & (!0 << (highest * KINDS))
+    }
+
     /// A turn for what has waited longest, starting where the last one ended.
     #[cold]
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
@@ -125,7 +148,7 @@ impl Worker {
             self.expire_timers();
         }
         self.share();
-        let sources = self.sources();
+        let sources = self.sources_in_time();
         // Those from where the last turn ended on, and then those before.
         let first = self.fairness.source.get();
         let mut left = (sources | sources << SOURCES) >> first;
@@ -133,6 +156,9 @@ impl Worker {
             let source = (first + left.trailing_zeros()) % SOURCES;
             if let Some(task) = self.pick_old(source) {
                 self.fairness.source.set((source + 1) % SOURCES);
+                if sources >> ((source / KINDS + 1) * KINDS) != 0 {
+                    self.fairness.lower.set(self.ticks());
+                }
                 return Some(task);
             }
             left &= left - 1;

@@ -31,9 +31,10 @@ impl Worker {
         if self.local_context.get().is_none() {
             return true;
         }
-        header.state.put_off();
-        // SAFETY: the owner; the task is queued, and in no queue.
-        unsafe { (*self.held.get()).push_back(header.into()) };
+        if header.state.put_off().is_some() {
+            // SAFETY: the owner; the task is queued, and in no queue.
+            unsafe { (*self.held.get()).push_back(header.into()) };
+        }
         false
     }
 

@@ -241,7 +241,8 @@ impl Worker {
         unsafe { task.lose(error) };
         // What is left are its finalizers and its end.
         task.state.finalize();
-        let word = task.state.put_off();
-        self.push(task.into(), word, Reason::Woken);
+        if let Some(word) = task.state.put_off() {
+            self.push(task.into(), word, Reason::Woken);
+        }
     }
 }

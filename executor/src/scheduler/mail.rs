@@ -9,6 +9,7 @@ use super::{
     worker::{Worker, release_memory},
 };
 use crate::{
+    Priority,
     queue::Inbox,
     task::{cell::Header, state::Word},
 };
@@ -19,7 +20,7 @@ use core::{
 use hal::cores;
 
 /// There is something in the inbox, or in that for pinned tasks.
-const INBOX: u32 = 1;
+pub(super) const INBOX: u32 = 1;
 /// A timer is due, or one that is due before all others was put here by another core.
 pub(super) const TIMER: u32 = 2;
 /// The loop is to return.
@@ -32,6 +33,10 @@ pub(super) const DRAIN: u32 = 16;
 pub(super) const SPARE: u32 = 32;
 /// A poll was left for good.
 pub(super) const LOST: u32 = 64;
+/// Something in there is of more than normal priority.
+pub(super) const URGENT: u32 = 256;
+/// Somebody who is boosted may wait in a queue of a lower level.
+pub(super) const BOOST: u32 = 128;
 
 /// Tasks whose last reference was dropped in an interrupt. Of no runtime: theirs may be shut down.
 static REAPER: Inbox<Header> = Inbox::new();
@@ -71,6 +76,18 @@ impl Worker {
         if unsafe { inbox.push(task) } {
             self.post_mail(INBOX);
         }
+        if word.level() > Priority::Normal as usize {
+            self.post_mail(URGENT);
+        }
+    }
+
+    /// The same from another core: if this one is in a poll that is less urgent, it is to look up.
+    pub(crate) fn post_from_afar(&self, task: NonNull<Header>, word: Word) {
+        self.post(task, word);
+        if word.level() > Priority::Normal as usize {
+            cores::kick(self.core());
+        }
+        self.shared().notify_core(self.index);
     }
 
     /// Announces something.
@@ -84,6 +101,11 @@ impl Worker {
     #[inline]
     pub(super) fn has_mail(&self) -> bool {
         self.mail.0.load(Relaxed) != 0
+    }
+
+    /// Whether there is some of these.
+    pub(super) fn has_mail_of(&self, kinds: u32) -> bool {
+        self.mail.0.load(Relaxed) & kinds != 0
     }
 
     /// Looks after what was posted; whether the loop is to return.
@@ -102,6 +124,9 @@ impl Worker {
         }
         if mail & LOST != 0 {
             self.bury();
+        }
+        if mail & BOOST != 0 {
+            self.refresh_boosts();
         }
         if mail & SPARE != 0 {
             // Without memory there is none; who wants to leave a poll tries again.

@@ -40,6 +40,8 @@ pub mod fair;
 #[cfg(not(loom))]
 mod finish;
 #[cfg(not(loom))]
+pub(crate) mod inherit;
+#[cfg(not(loom))]
 mod locals;
 #[cfg(not(loom))]
 pub(crate) mod lost;

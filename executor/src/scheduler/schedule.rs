@@ -33,8 +33,7 @@ fn schedule_elsewhere(task: NonNull<Header>, word: Word, home: &Worker, here: Op
                 Some(policy) => here.push_custom(task, policy, Reason::Woken),
             },
             _ => {
-                target.post(task, word);
-                shared.notify_core(core);
+                target.post_from_afar(task, word);
             }
         }
         return;

@@ -1,9 +1,10 @@
 //! What all cores of a runtime share.
 
 use super::{
-    context::Pool,
+    context::{Contexts, Pool},
     counter::{self, Counter},
     idle::Idle,
+    inherit::Inherited,
     mail::DRAIN,
     policy::Policy,
     registry::Cursor,
@@ -44,6 +45,12 @@ pub(crate) struct Shared {
     pub(crate) idle: Idle,
     /// Stacks that nobody uses.
     pub(crate) pool: Pool,
+    /// All stacks.
+    pub(super) contexts: Contexts,
+    /// Who is of a higher level because others wait for him.
+    pub(super) inherited: Lock<Inherited>,
+    /// Whether there is somebody.
+    pub(super) has_boosted: AtomicBool,
     pub(crate) clock: Clock,
     /// When it was built, by that clock.
     pub(crate) born: u64,
@@ -93,6 +100,9 @@ impl Shared {
             injectors: core::array::from_fn(|_| Injector::new()),
             idle: Idle::new(),
             pool: Pool::new(),
+            contexts: Contexts::new(),
+            inherited: ranked(Rank::Growing, Inherited::new()),
+            has_boosted: AtomicBool::new(false),
             born: clock.now(),
             clock,
             workers: (0..=count).map(worker).collect(),
@@ -115,6 +125,8 @@ impl Shared {
     pub(crate) fn free(shared: NonNull<Self>) {
         // SAFETY: the runtime's references, one for each worker, keep it until below.
         let this = unsafe { shared.as_ref() };
+        this.inherited.lock().forget();
+        this.cores().iter().for_each(Worker::drop_entries);
         this.cores().iter().for_each(Worker::give_up_spare);
         this.pool.free_all();
         let count = this.parts().len();
@@ -141,6 +153,11 @@ impl Shared {
     #[inline]
     pub(crate) fn cores(&self) -> &[Worker] {
         &self.workers[..self.workers.len() - 1]
+    }
+
+    /// Whether a policy of the user's own decides who is next.
+    pub(super) fn has_policy(&self) -> bool {
+        self.workers[0].policy().is_some()
     }
 
     /// Home of what is spawned from outside.
@@ -195,8 +212,7 @@ impl Shared {
     pub(crate) fn inject(&self, task: NonNull<Header>, word: Word) {
         match word.pinned_to() {
             Some(core) => {
-                self.cores()[core].post(task, word);
-                self.notify_core(core);
+                self.cores()[core].post_from_afar(task, word);
             }
             None => {
                 // SAFETY: just spawned or woken, so it is in no queue yet.

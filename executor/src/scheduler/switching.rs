@@ -16,8 +16,17 @@
 //! in a loop too. So after each of these, and after each poll, who is served
 //! is asked anew: [`Worker::served`].
 
-use super::{context::Context, mail::SPARE, shared::Phase, worker::Worker};
-use crate::task::{cell::Header, extra::Left};
+use super::{
+    context::Context,
+    mail::{BOOST, SPARE},
+    shared::Phase,
+    worker::Worker,
+};
+use crate::task::{
+    cell::Header,
+    extra::Left,
+    state::{Pause, Word},
+};
 use core::{
     cell::Cell,
     ptr::NonNull,
@@ -208,13 +217,20 @@ impl Worker {
             extra.set_stack_use(context.stack_use());
             extra.set_left(if gave_way { Left::GaveWay } else { Left::Waits });
         }
-        if let Some(word) = context.header().state.suspend(word, gave_way) {
-            // Through the inbox: this may be the end of an interrupt, and a policy of the user's own must
-            // not be called there. The loop finds it before anything else, and puts it to the back.
-            self.post(context.header().into(), word);
-            if !word.is_pinned() {
-                shared.notify();
-            }
+        match context.header().state.suspend(&task.state, gave_way) {
+            Pause::Requeued(_) => self.post_mail(BOOST),
+            Pause::Parked | Pause::Cancelled => {}
+            Pause::Again(word) => self.offer_again(context, word),
+        }
+    }
+
+    /// It could go on.
+    fn offer_again(&self, context: &Context, word: Word) {
+        // Through the inbox: this may be the end of an interrupt, and a policy of the user's own must
+        // not be called there. The loop finds it before anything else, and puts it to the back.
+        self.post(context.header().into(), word);
+        if !word.is_pinned() {
+            self.shared().notify();
         }
     }
 }

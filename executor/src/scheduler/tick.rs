@@ -5,7 +5,7 @@
 //! futures then give way once ([`poll_proceed`](crate::task::poll_proceed)),
 //! and what it has woken is shown to other cores. One that finds it for the
 //! whole of its quantum, while there is something else for the core to do,
-//! preempts it: at the end of the interrupt the core goes on with its loop in
+//! preempts it; and so does any interrupt that finds something of a higher priority in the core's queues: at the end of the interrupt the core goes on with its loop in
 //! another context, and the poll, with its stack, goes to the back of the queue.
 //!
 //! A poll is not preempted
@@ -15,11 +15,14 @@
 
 use super::{
     context::Context,
-    mail::{SPARE, TIMER},
+    mail::{INBOX, SPARE, TIMER, URGENT},
     switching,
-    worker::Worker,
+    worker::{KINDS, Worker},
 };
-use crate::task::{cell::Header, waker};
+use crate::{
+    Priority,
+    task::{cell::Header, waker},
+};
 use core::{
     cell::Cell,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -39,6 +42,8 @@ pub(super) struct Ticker {
     seen: Cell<u32>,
     /// This interrupt is to end in another context.
     is_due: Cell<bool>,
+    /// How many there were.
+    count: Cell<u64>,
 }
 
 impl Ticker {
@@ -48,6 +53,7 @@ impl Ticker {
             turn: Cell::new(0),
             seen: Cell::new(0),
             is_due: Cell::new(false),
+            count: Cell::new(0),
         }
     }
 
@@ -72,6 +78,16 @@ impl Worker {
     /// The core is about to sleep; who calls this sets its timer.
     pub(super) fn stop_ticks(&self) {
         self.ticker.at.set(NEVER);
+    }
+
+    /// Ticks so far.
+    pub(super) fn ticks(&self) -> u64 {
+        self.ticker.count.get()
+    }
+
+    /// Whether there will be more.
+    pub(super) fn ticks_now(&self) -> bool {
+        self.ticker.at.get() != NEVER && !torture::is_on()
     }
 
     /// None: this runtime does not tick.
@@ -117,6 +133,8 @@ impl Worker {
 
     fn tick(&self, now: u64) {
         let ticker = &self.ticker;
+        ticker.count.set(ticker.count.get() + 1);
+        self.counters.0.ticks.add(1);
         self.count_time(now);
         let turn = self.fairness.turn();
         let is_same = ticker.turn.replace(turn) == turn;
@@ -171,9 +189,32 @@ impl Worker {
             || self.shared().has_injected()
     }
 
+    /// Whether something of a higher level waits for this core than the poll that it is in; as far as an interrupt can see.
+    fn is_outranked(&self) -> bool {
+        if !self.ticks_now() || self.policy().is_some() {
+            return false;
+        }
+        let Some(task) = waker::current_header() else {
+            return false;
+        };
+        let level = task.state.now().level();
+        // Who posts does not say for whom; but hardly anything is below the lowest level.
+        let mail = match Priority::from_level(level) {
+            Priority::Low => INBOX | TIMER | URGENT,
+            Priority::Normal => URGENT,
+            Priority::High | Priority::Critical => 0,
+        };
+        self.ready.get() >> ((level as u32 + 1) * KINDS) != 0 || self.has_mail_of(mail)
+    }
+
     /// The end of an interrupt: the context to go on with, if it is to be another.
     fn preempts(&self, block: &ContextBlock) -> Option<Switch> {
-        if !self.ticker.is_due.take() || block.task().is_null() {
+        if block.task().is_null() {
+            self.ticker.is_due.set(false);
+            return None;
+        }
+        let is_due = self.ticker.is_due.take();
+        if !is_due && !self.is_outranked() {
             return None;
         }
         if !is_in_poll(block) && !cfg!(broken = "guard_passed_by") {
@@ -185,7 +226,7 @@ impl Worker {
             return None;
         };
         self.counters.0.preemptions.add(1);
-        if !torture::is_on() && !cfg!(broken = "no_fair_turn_after_preemption") {
+        if is_due && !torture::is_on() && !cfg!(broken = "no_fair_turn_after_preemption") {
             // Turns that last a quantum each are few: what waits elsewhere must not wait for 61 of them.
             self.fairness.make_due();
         }

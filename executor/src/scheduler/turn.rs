@@ -13,11 +13,13 @@
 
 use super::{
     context::Context,
+    inherit,
     policy::Reason,
     worker::{DEQUE, KINDS, Level, NEXT, NEXT_STREAK, PINNED, RING, Worker},
 };
 use crate::{
     Priority,
+    queue::Injector,
     task::{
         cell::Header,
         state::{Pause, Word},
@@ -92,7 +94,8 @@ impl Worker {
                         task = oldest;
                         continue;
                     }
-                    worker.requeue(task, started);
+                    // It may have been boosted meanwhile.
+                    worker.requeue(task, header.state.now());
                     break;
                 } else if let Some(word) = header.state.parks() {
                     worker.fairness.count();
@@ -297,7 +300,7 @@ impl Worker {
 
     /// A turn of a task that is not as usual, or of a context.
     #[inline(never)]
-    fn turn_with_care(header: &Header, started: Word) {
+    pub(super) fn turn_with_care(header: &Header, started: Word) {
         if let Turn::Again(word) = Self::poll_with_care(header, started) {
             Self::served().requeue(header.into(), word);
         }
@@ -305,6 +308,15 @@ impl Worker {
 
     /// A task that may be anything: local, cancelled, counted, in its finalizers; or a context.
     fn poll_with_care(header: &Header, started: Word) -> Turn {
+        if started.is_stale() {
+            return match Self::drop_stale(header) {
+                Some(word) => Self::poll_with_care(header, word),
+                None => Turn::Over,
+            };
+        }
+        if started.is_proxy() {
+            return Self::serve_proxy(header);
+        }
         if started.is_context() {
             Self::served().resume(header);
             return Turn::Over;
@@ -404,8 +416,25 @@ impl Worker {
         match header.state.pause(yielded) {
             Pause::Parked => Turn::Over,
             Pause::Again(word) => Turn::Again(word),
+            Pause::Requeued(word) => {
+                inherit::requeued(header, word);
+                Turn::Over
+            }
             Pause::Cancelled => Self::drop_future(header),
         }
+    }
+
+    /// Anything that is in its queues, or in the injectors. The owner, or nobody serves it.
+    pub(super) fn take_any(&self) -> Option<NonNull<Header>> {
+        self.drain_inbox();
+        let next = self.next.iter().find_map(|next| next.take());
+        let level = |level: &Level| {
+            let deque = level.deque.take_oldest().or_else(|| level.ring.pop());
+            // SAFETY: the owner, and nothing is called that comes back here.
+            deque.or_else(|| unsafe { &mut *level.pinned.get() }.pop_front())
+        };
+        next.or_else(|| self.levels.iter().find_map(level))
+            .or_else(|| self.shared().injectors.iter().find_map(Injector::pop))
     }
 
     /// What only this core could see, others can from here on.

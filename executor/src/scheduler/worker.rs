@@ -356,9 +356,7 @@ impl Worker {
     pub(crate) fn enqueue_spawned(&self, task: NonNull<Header>, word: Word) {
         match word.pinned_to() {
             Some(core) if core != self.index => {
-                let shared = self.shared();
-                shared.cores()[core].post(task, word);
-                shared.notify_core(core);
+                self.shared().cores()[core].post_from_afar(task, word);
             }
             pinned => match self.policy() {
                 Some(policy) => self.push_custom(task, policy, Reason::Spawned),

@@ -65,6 +65,8 @@
 mod barrier;
 #[cfg(feature = "alloc")]
 pub mod broadcast;
+#[cfg(all(feature = "alloc", not(loom)))]
+mod ceiling;
 pub mod channel;
 #[cfg(loom)]
 pub mod condvar;
@@ -94,6 +96,8 @@ mod waker_slot;
 pub mod watch;
 
 pub use barrier::{Barrier, BarrierWait, BarrierWaitResult};
+#[cfg(all(feature = "alloc", not(loom)))]
+pub use ceiling::{CeilingMutex, CeilingMutexGuard};
 pub use event::{Event, Wait};
 pub use guard::{MappedGuard, ReadGuard};
 pub use mutex::{Lock, MappedMutexGuard, Mutex, MutexGuard};

@@ -17,7 +17,6 @@ use alloc::sync::Arc;
 use core::{
     cell::UnsafeCell,
     fmt,
-    ops::Deref,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -143,7 +142,10 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         let place = Place::here();
         match self.raw.permits.try_take_only() {
-            true => Ok(At { mutex: self, place }.locked_by(Who::here())),
+            true => {
+                self.raw.owner.set(Who::here(), place);
+                Ok(At { mutex: self, place }.into())
+            }
             false => Err(TryLockError::of(&self.raw)),
         }
     }
@@ -285,7 +287,10 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         let place = Place::here();
         match self.raw.permits.try_take_only() {
-            true => Ok(At { mutex: self, place }.locked_by(Who::here())),
+            true => {
+                self.raw.owner.set(Who::here(), place);
+                Ok(At { mutex: self, place }.into())
+            }
             false => Err(TryLockError::of(&self.raw)),
         }
     }
@@ -308,18 +313,6 @@ struct At<M> {
     place: Place,
 }
 
-impl<M> At<M> {
-    /// It is locked, by this one.
-    #[inline]
-    fn locked_by<T: ?Sized, G: From<Self>>(self, who: Who) -> G
-    where
-        M: Deref<Target = Mutex<T>>,
-    {
-        self.mutex.raw.owner.set(who, self.place);
-        self.into()
-    }
-}
-
 // SAFETY: a reference is to the same mutex, which outlives it and does not move meanwhile.
 unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
     const WHAT: &'static &'static str = &"mutex";
@@ -335,6 +328,12 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
     }
 
     type Note = Wait;
+    type Hold = ();
+
+    #[inline]
+    fn hold(&self, who: Who) {
+        self.mutex.raw.owner.set(who, self.place);
+    }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note) {
         let raw = &self.mutex.raw;
@@ -359,6 +358,12 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
     }
 
     type Note = Wait;
+    type Hold = ();
+
+    #[inline]
+    fn hold(&self, who: Who) {
+        self.mutex.raw.owner.set(who, self.place);
+    }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note) {
         let raw = &self.mutex.raw;
@@ -439,7 +444,7 @@ macro_rules! locks {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
                 let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
                 match take.poll(cx) {
-                    Poll::Ready(Ok(at)) => Poll::Ready(Ok(at.locked_by(Who::polls(cx)))),
+                    Poll::Ready(Ok((at, ()))) => Poll::Ready(Ok(at.into())),
                     Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("mutex"))),
                     Poll::Pending => Poll::Pending,
                 }

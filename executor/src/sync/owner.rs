@@ -11,9 +11,13 @@ pub use known::{Holders, Owner, Seat, Who};
 pub use unknown::{Holders, Owner, Seat, Who};
 
 #[cfg(debug_assertions)]
-pub use place::{At, Place};
+use place as places;
 #[cfg(not(debug_assertions))]
-pub use unplaced::{At, Place};
+use unplaced as places;
+
+#[cfg(all(feature = "alloc", not(loom)))]
+pub use places::At;
+pub use places::Place;
 
 /// Places in the source.
 #[cfg(debug_assertions)]
@@ -224,6 +228,11 @@ mod known {
     /// Where among [`Holders`] a reader is noted.
     pub struct Seat(Option<usize>);
 
+    impl Seat {
+        /// It is noted nowhere.
+        pub const NONE: Self = Self(None);
+    }
+
     impl Holders {
         pub const fn nobody() -> Self {
             Self {
@@ -333,6 +342,10 @@ mod unknown {
 
     /// Nothing is known.
     pub struct Seat;
+
+    impl Seat {
+        pub const NONE: Self = Self;
+    }
 
     impl Holders {
         pub const fn nobody() -> Self {

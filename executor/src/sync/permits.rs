@@ -13,7 +13,9 @@
 //! its way to them. The bit is cleared, under the lock, by who hands out and finds nobody.
 
 use super::{
-    clone_waker, proceed,
+    clone_waker,
+    owner::Who,
+    proceed,
     wait_list::{Answer, WaitList, Waiter, Woken},
 };
 use crate::shim::{const_unless_loom, discard, ordering};
@@ -260,10 +262,19 @@ impl Permits {
             if cfg!(seeded = "permits_bit_after_unlock") && is_empty {
                 self.nobody_waits();
             }
+            self.note_granted(&woken);
             woken.wake();
             if is_all {
                 return;
             }
+        }
+    }
+
+    /// Those who are about to be woken have got theirs: they may be of a lower priority than others who wait.
+    fn note_granted(&self, _woken: &Woken) {
+        #[cfg(all(feature = "alloc", not(loom)))]
+        if crate::scheduler::inherit::is_used() && !hal::irq::in_handler() {
+            super::waits::granted(self, _woken);
         }
     }
 
@@ -417,6 +428,12 @@ pub unsafe trait Home {
     /// What is noted of who waits, while he does.
     type Note;
 
+    /// What who has them needs to give them back.
+    type Hold;
+
+    /// This one has taken them.
+    fn hold(&self, who: Who) -> Self::Hold;
+
     /// Somebody is about to wait, and looks at the permits after this.
     ///
     /// # Safety
@@ -464,7 +481,7 @@ impl<H: Home> Take<H> {
     /// # Panics
     /// When it was ready before.
     #[inline]
-    pub fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
+    pub fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
         // SAFETY: nothing that is pinned is moved out of it; that is `waiter` alone.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiter.is_waiting() {
@@ -474,7 +491,10 @@ impl<H: Home> Take<H> {
             return Poll::Pending;
         }
         match &this.home {
-            Some(home) if home.try_take(this.count) => Poll::Ready(Ok(this.take_home())),
+            Some(home) if home.try_take(this.count) => {
+                let hold = home.hold(Who::polls(cx));
+                Poll::Ready(Ok((this.take_home(), hold)))
+            }
             _ => this.wait(cx),
         }
     }
@@ -492,7 +512,7 @@ impl<H: Home> Take<H> {
     /// Goes behind all others who wait.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
         let home = self.home.as_ref().expect("polled after it was ready");
         // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
         // 2. `home` keeps the permits as long as this lives, and `drop` makes it leave.
@@ -501,29 +521,34 @@ impl<H: Home> Take<H> {
             let waiter = Pin::new_unchecked(&mut self.waiter);
             home.permits().wait(waiter, self.count, cx.waker(), H::WHAT)
         };
-        self.finish(taken)
+        self.finish(taken, cx)
     }
 
     /// Looks whether it got them.
     #[cold]
     #[inline(never)]
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<H, Closed>> {
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
         let permits = self.home.as_ref().expect(WAITS).permits();
         // SAFETY: pinned, as only `poll` calls this; and it waits there, as that has asked.
         let taken = unsafe {
             let waiter = Pin::new_unchecked(&mut self.waiter);
             permits.poll_waiting(waiter, self.count, cx.waker(), H::WHAT)
         };
-        self.finish(taken)
+        self.finish(taken, cx)
     }
 
-    fn finish(&mut self, taken: Poll<Result<(), Closed>>) -> Poll<Result<H, Closed>> {
+    fn finish(
+        &mut self,
+        taken: Poll<Result<(), Closed>>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(H, H::Hold), Closed>> {
         taken.map(|taken| {
-            if let Some(home) = &self.home {
-                // SAFETY: it has begun to wait, and does so no more.
-                unsafe { home.end_wait(&mut self.note) };
-            }
-            taken.map(|()| self.take_home())
+            let home = self.home.as_ref().expect(WAITS);
+            // First it has them, then it waits no more: in between it would be nobody to who looks.
+            let hold = taken.map(|()| home.hold(Who::polls(cx)));
+            // SAFETY: it has begun to wait, and does so no more.
+            unsafe { home.end_wait(&mut self.note) };
+            hold.map(|hold| (self.take_home(), hold))
         })
     }
 

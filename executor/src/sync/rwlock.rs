@@ -10,7 +10,7 @@ pub use self::guards::{RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard
 use super::owner::Owner;
 use super::{
     guard::ReadGuard,
-    owner::{Holders, Place, Who},
+    owner::{Holders, Place, Seat, Who},
     permits::{Closed, Home, Permits, Take},
     poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
     waits::{self, Lockable, Wait},
@@ -432,12 +432,17 @@ impl<T: ?Sized> RwLock<T> {
 }
 
 /// A lock that somebody asks for, at a place in the source; `L` refers to it.
-pub struct At<L> {
+pub struct At<L, const WRITES: bool> {
     lock: L,
     place: Place,
 }
 
-impl<L> At<L> {
+/// To read it.
+pub type ToRead<L> = At<L, false>;
+/// To write it.
+pub type ToWrite<L> = At<L, true>;
+
+impl<L, const WRITES: bool> At<L, WRITES> {
     #[inline]
     #[track_caller]
     fn here(lock: L) -> Self {
@@ -446,42 +451,48 @@ impl<L> At<L> {
     }
 }
 
-impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> At<L> {
+impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> ToRead<L> {
     #[inline]
     fn try_read(self) -> Result<ReadGuard<Reading<L::Raw>, T>, TryLockError> {
         match self.lock.raw.permits.try_take(1) {
-            Ok(()) => Ok(self.into_reader(Who::here())),
-            Err(_) => Err(TryLockError::of(&self.lock.raw)),
-        }
-    }
-
-    #[inline]
-    fn try_write(self) -> Result<WriteGuard<L, T>, TryLockError> {
-        match self.lock.raw.permits.try_take(self.lock.raw.readers) {
-            Ok(()) => Ok(self.into_writer(Who::here())),
+            Ok(()) => {
+                let seat = self.hold(Who::here());
+                Ok(self.into_guard(seat))
+            }
             Err(_) => Err(TryLockError::of(&self.lock.raw)),
         }
     }
 
     /// For who has one permit.
     #[inline]
-    fn into_reader(self, who: Who) -> ReadGuard<Reading<L::Raw>, T> {
-        let seat = self.lock.raw.holders.sit(who, self.place);
+    fn into_guard(self, seat: Seat) -> ReadGuard<Reading<L::Raw>, T> {
         let value = self.lock.value.get().cast_const();
         // SAFETY: nobody writes as long as somebody has a permit, and the lock is kept as long as that.
         unsafe { ReadGuard::new(Reading::new(self.lock.into_raw(), seat), value) }
     }
+}
+
+impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> ToWrite<L> {
+    #[inline]
+    fn try_write(self) -> Result<WriteGuard<L, T>, TryLockError> {
+        match self.lock.raw.permits.try_take(self.lock.raw.readers) {
+            Ok(()) => {
+                let seat = self.hold(Who::here());
+                Ok(self.into_guard(seat))
+            }
+            Err(_) => Err(TryLockError::of(&self.lock.raw)),
+        }
+    }
 
     /// For who has all permits.
     #[inline]
-    fn into_writer(self, who: Who) -> WriteGuard<L, T> {
-        self.lock.raw.holders.writer.set(who, self.place);
+    fn into_guard(self, _: Seat) -> WriteGuard<L, T> {
         WriteGuard::new(Writing::new(self.lock))
     }
 }
 
 // SAFETY: a reference, or an `Arc`: that is to the same lock, which is there as long and does not move meanwhile.
-unsafe impl<L: Keeper> Home for At<L> {
+unsafe impl<L: Keeper, const WRITES: bool> Home for At<L, WRITES> {
     const WHAT: &'static &'static str = &"rwlock";
 
     #[inline]
@@ -490,6 +501,17 @@ unsafe impl<L: Keeper> Home for At<L> {
     }
 
     type Note = Wait;
+    type Hold = Seat;
+
+    #[inline]
+    fn hold(&self, who: Who) -> Seat {
+        let holders = &self.lock.raw().holders;
+        if WRITES {
+            holders.writer.set(who, self.place);
+            return Seat::NONE;
+        }
+        holders.sit(who, self.place)
+    }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note) {
         let raw = self.lock.raw();
@@ -527,7 +549,7 @@ impl Lockable for Raw {
 /// assert_eq!(block_on_simple(first(lock.read())), 1);
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Read<L: Keeper>(Take<At<L>>);
+pub struct Read<L: Keeper>(Take<ToRead<L>>);
 
 /// Future of [`RwLock::write`] and [`write_owned`](RwLock::write_owned); `L` refers to the lock.
 ///
@@ -544,11 +566,11 @@ pub struct Read<L: Keeper>(Take<At<L>>);
 /// assert!(lock.try_read().is_ok());
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Write<L: Keeper>(Take<At<L>>);
+pub struct Write<L: Keeper>(Take<ToWrite<L>>);
 
 /// What both futures do.
 macro_rules! locks {
-    ($future:ident, $guard:ty, $into:ident) => {
+    ($future:ident, $guard:ty) => {
         impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Locks for $future<L> {
             type Guard = $guard;
 
@@ -560,7 +582,7 @@ macro_rules! locks {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
                 let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
                 match take.poll(cx) {
-                    Poll::Ready(Ok(at)) => Poll::Ready(Ok(at.$into(Who::polls(cx)))),
+                    Poll::Ready(Ok((at, seat))) => Poll::Ready(Ok(at.into_guard(seat))),
                     Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("rwlock"))),
                     Poll::Pending => Poll::Pending,
                 }
@@ -589,8 +611,8 @@ macro_rules! locks {
     };
 }
 
-locks!(Read, ReadGuard<Reading<L::Raw>, T>, into_reader);
-locks!(Write, WriteGuard<L, T>, into_writer);
+locks!(Read, ReadGuard<Reading<L::Raw>, T>);
+locks!(Write, WriteGuard<L, T>);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,9 @@
 //! Permits that tasks wait for.
 
-use super::permits::{self, Home, Permits, Refusal, Take};
+use super::{
+    owner::Who,
+    permits::{self, Home, Permits, Refusal, Take},
+};
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
@@ -377,6 +380,10 @@ impl fmt::Debug for Semaphore {
 // SAFETY: a reference is to the same semaphore, which outlives it and does not move meanwhile.
 unsafe impl Home for &Semaphore {
     type Note = ();
+    type Hold = ();
+
+    #[inline]
+    fn hold(&self, _: Who) {}
 
     const WHAT: &'static &'static str = &"semaphore";
 
@@ -390,6 +397,10 @@ unsafe impl Home for &Semaphore {
 #[cfg(feature = "alloc")]
 unsafe impl Home for Arc<Semaphore> {
     type Note = ();
+    type Hold = ();
+
+    #[inline]
+    fn hold(&self, _: Who) {}
 
     const WHAT: &'static &'static str = &"semaphore";
 
@@ -426,7 +437,7 @@ impl<S: Home + Deref<Target = Semaphore>> Future for Acquire<S> {
         // SAFETY: `take` is pinned with the whole, which has no `Drop`, and never moved out of it.
         let take = unsafe { self.map_unchecked_mut(|this| &mut this.take) };
         take.poll(cx).map(|taken| match taken {
-            Ok(semaphore) => Ok(Permit { semaphore, count }),
+            Ok((semaphore, _)) => Ok(Permit { semaphore, count }),
             Err(permits::Closed) => Err(AcquireError(())),
         })
     }

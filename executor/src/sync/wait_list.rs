@@ -317,6 +317,13 @@ impl Woken {
         self.count += 1;
     }
 
+    /// The tasks of those that are known.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    pub fn ids(&self) -> impl Iterator<Item = crate::task::TaskId> {
+        let wakers = self.wakers[..self.count].iter().flatten();
+        wakers.filter_map(crate::task::waker::id_of)
+    }
+
     /// Wakes them. The list is not locked here.
     pub fn wake(self) {
         let Self { wakers, count } = self;

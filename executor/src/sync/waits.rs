@@ -2,13 +2,13 @@
 //!
 //! From a lock it is known who has it ([`owner`](super::owner)), but not from a task which locks it has. Whoever has to
 //! know that looks at all waits. That is rare: when a task is lost, its locks are poisoned, so that nobody waits for
-//! them for ever.
+//! them for ever; and when who waits is of a higher priority than who has what he waits for.
 //!
 //! A poisoned lock stays locked, and refuses all who wait for it or come later; it is not handed on, because a
 //! guard can be sent: perhaps somebody else has the lost task's, and uses it.
 
 #[cfg(all(feature = "alloc", not(loom)))]
-pub use noted::{Wait, poison_locks_of};
+pub use noted::{Loan, Wait, granted, loans, poison_locks_of};
 #[cfg(not(all(feature = "alloc", not(loom))))]
 pub use unnoted::Wait;
 
@@ -35,10 +35,15 @@ mod noted {
     use super::{Lockable, Note};
     use crate::{
         queue::Padded,
-        scheduler::lost,
-        sync::{owner::Owner, wait_list::Woken},
+        scheduler::{inherit, lost, shared::Shared, worker::Worker},
+        sync::{
+            owner::{Owner, Who},
+            permits::Permits,
+            wait_list::Woken,
+        },
         task::TaskId,
     };
+    use alloc::{collections::TryReserveError, vec::Vec};
     use core::{
         cell::Cell,
         marker::PhantomPinned,
@@ -51,6 +56,11 @@ mod noted {
         next: Cell<*const Wait>,
         previous: Cell<*const Wait>,
         list: usize,
+        waiter: Who,
+        /// That of the waiter; null: none runs there.
+        runtime: *const Shared,
+        /// It has got it, and has not seen that yet. Guarded as the links.
+        is_granted: Cell<bool>,
         lock: NonNull<dyn Lockable>,
         _pinned: PhantomPinned,
     }
@@ -80,10 +90,17 @@ mod noted {
         /// `note` is pinned, and neither it nor the lock goes away before [`end`](Self::end).
         pub unsafe fn begin<L: Lockable + 'static>(note: &mut Note, lock: &L) {
             let list = hal::cores::this_core() % LISTS;
+            let runtime = {
+                let guard = hal::preempt::guard();
+                Worker::here(&guard).map_or(ptr::null(), |here| here.shared())
+            };
             let wait = note.write(Self {
                 next: Cell::new(ptr::null()),
                 previous: Cell::new(ptr::null()),
                 list,
+                waiter: Who::here(),
+                runtime,
+                is_granted: Cell::new(false),
                 lock: NonNull::from(lock as &dyn Lockable),
                 _pinned: PhantomPinned,
             });
@@ -99,6 +116,9 @@ mod noted {
             // Who was lost before that has looked in vain; the list's lock orders his mark before this.
             if lost::is_any() && is_lost(lock) {
                 lock.permits().close();
+            }
+            if inherit::is_used() {
+                inherit::on_wait(|visit| each_id(lock, visit));
             }
         }
 
@@ -121,23 +141,93 @@ mod noted {
                     next.previous.set(previous);
                 }
             }
+            drop(first);
+            inherit::on_release();
         }
 
         /// Visits each wait there is, under the lock of its list; until one says no.
-        fn each(mut visit: impl FnMut(&dyn Lockable) -> bool) {
+        fn each(mut visit: impl FnMut(&Self, &dyn Lockable) -> bool) {
             for list in &WAITS {
                 let first = list.0.lock();
                 let mut next = first.0;
                 // SAFETY: null, or in the list, whose lock is held.
                 while let Some(wait) = unsafe { next.as_ref() } {
                     // SAFETY: the lock is there as long as the wait.
-                    if !visit(unsafe { wait.lock.as_ref() }) {
+                    if !visit(wait, unsafe { wait.lock.as_ref() }) {
                         return;
                     }
                     next = wait.next.get();
                 }
             }
         }
+    }
+
+    fn each_id(lock: &dyn Lockable, visit: &mut dyn FnMut(TaskId)) {
+        lock.each_owner(&mut |owner| _ = owner.get().id().map(&mut *visit));
+    }
+
+    /// Who waits, and for whom.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct Loan {
+        pub from: TaskId,
+        pub to: TaskId,
+    }
+
+    /// So many locks, at most, of those that were just handed on are looked at.
+    const GRANTS: usize = 16;
+
+    /// All of a runtime who wait for somebody, and for whom. Each wait is looked at once, but they go on meanwhile.
+    pub fn loans(runtime: &Shared, loans: &mut Vec<Loan>) -> Result<(), TryReserveError> {
+        loop {
+            loans.clear();
+            let (mut missed, mut grants) = (0, 0);
+            let mut granted = [(ptr::null(), Who::NOBODY); GRANTS];
+            let is_its = |wait: &Wait| ptr::eq(wait.runtime, runtime);
+            Wait::each(|wait, lock| {
+                if is_its(wait) && wait.is_granted.get() && grants < GRANTS {
+                    granted[grants] = (ptr::from_ref(lock.permits()), wait.waiter);
+                    grants += 1;
+                }
+                true
+            });
+            Wait::each(|wait, lock| {
+                let Some(from) = wait.waiter.id().filter(|_| is_its(wait)) else {
+                    return true;
+                };
+                let mut lend = |to| match loans.len() < loans.capacity() {
+                    _ if from == to => {}
+                    true => loans.push(Loan { from, to }),
+                    false => missed += 1,
+                };
+                each_id(lock, &mut lend);
+                // Who was handed it has it, though he has not looked yet.
+                for (permits, who) in &granted[..grants] {
+                    if ptr::eq(*permits, lock.permits()) {
+                        _ = who.id().map(&mut lend);
+                    }
+                }
+                true
+            });
+            if missed == 0 {
+                return Ok(());
+            }
+            loans.try_reserve(loans.capacity() + missed)?;
+        }
+    }
+
+    /// Those who are about to be woken have got what they wait for, of these permits.
+    #[cold]
+    pub fn granted(permits: &Permits, woken: &Woken) {
+        for id in woken.ids() {
+            Wait::each(|wait, lock| {
+                let is_it = ptr::eq(lock.permits(), permits) && wait.waiter.id() == Some(id);
+                if is_it {
+                    wait.is_granted.set(true);
+                }
+                !is_it
+            });
+        }
+        inherit::on_release();
     }
 
     /// Whether one who has it is lost.
@@ -154,7 +244,7 @@ mod noted {
         loop {
             let mut woken = Woken::new();
             let mut is_all = true;
-            Wait::each(|lock| {
+            Wait::each(|_, lock| {
                 let mut is_its = false;
                 lock.each_owner(&mut |owner| is_its |= owner.get().id() == Some(task));
                 if is_its {

@@ -233,6 +233,15 @@ impl Header {
         }
     }
 
+    /// Of a second entry for `target`, which is counted, and so is its home.
+    pub(crate) fn of_proxy(vtable: &'static VTable, state: State, target: &Self) -> Self {
+        Self {
+            state,
+            entry: target.task().entry.clone(),
+            ..Self::of_context(vtable, target.home)
+        }
+    }
+
     /// # Safety
     /// The caller owns the future, and it is there.
     #[inline]

@@ -1,7 +1,7 @@
 //! What is left in the hands of whoever spawned a task.
 
 use super::{Task, TaskError, TaskId, cell::Header, state::Wake, waker};
-use crate::scheduler::schedule;
+use crate::scheduler::{inherit, schedule};
 use core::{
     future::Future,
     marker::PhantomData,
@@ -29,6 +29,8 @@ enum Progress {
     Idle,
     /// The join waker is offered.
     Waiting,
+    /// The same, and the task was lent the level of who waits.
+    Lending,
     /// The outcome was taken.
     Taken,
 }
@@ -121,6 +123,10 @@ impl<T> TaskHandle<T> {
     /// Takes the waker back, which is there. False: the task has ended.
     #[inline(never)]
     fn withdraw_joiner(&mut self) -> bool {
+        if self.progress == Progress::Lending {
+            inherit::on_join_end(self.id);
+            self.progress = Progress::Waiting;
+        }
         if !self.header().state.withdraw_joiner() {
             return false;
         }
@@ -134,13 +140,29 @@ impl<T> TaskHandle<T> {
     /// Nobody has taken the outcome, and nobody will.
     #[inline(never)]
     fn forget(&mut self) {
-        if self.progress == Progress::Waiting {
+        if self.is_waiting() {
             self.withdraw_joiner();
         }
         let header = self.header();
         if header.state.forget() {
             // SAFETY: done, and nobody has taken it: it is the handle's.
             unsafe { header.drop_outcome() };
+        }
+    }
+
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        matches!(self.progress, Progress::Waiting | Progress::Lending)
+    }
+
+    /// Who waits is to be done with that as soon as his own level asks for.
+    #[inline]
+    fn lend(&mut self) {
+        if inherit::is_used()
+            && self.progress == Progress::Waiting
+            && inherit::on_join(self.header(), self.id)
+        {
+            self.progress = Progress::Lending;
         }
     }
 
@@ -151,6 +173,9 @@ impl<T> TaskHandle<T> {
             self.progress != Progress::Taken,
             "a task's handle was awaited again after it was ready"
         );
+        if self.progress == Progress::Lending {
+            inherit::on_join_end(self.id);
+        }
         self.progress = Progress::Taken;
         // SAFETY: DONE was seen with acquire, and this happens once: the outcome is the handle's.
         unsafe { self.header().read_outcome() }
@@ -165,6 +190,7 @@ pub(super) fn cancel(header: &Header) -> bool {
     }
     match header.state.cancel() {
         Wake::Queue(word) => schedule(header, word),
+        Wake::Requeued(word) => inherit::requeued(header, word),
         Wake::Nothing => header.tell(),
         Wake::Done => return false,
     }
@@ -181,9 +207,10 @@ impl<T> Future for TaskHandle<T> {
         if self.is_finished() {
             return Poll::Ready(self.take());
         }
-        if self.progress == Progress::Waiting {
+        if self.is_waiting() {
             // SAFETY: offered, so it is there; whoever ends the task only reads it out.
             if unsafe { self.header().joiner() }.will_wake(context.waker()) {
+                self.lend();
                 return Poll::Pending;
             }
             if !self.withdraw_joiner() {
@@ -199,6 +226,7 @@ impl<T> Future for TaskHandle<T> {
             return Poll::Ready(self.take());
         }
         self.progress = Progress::Waiting;
+        self.lend();
         Poll::Pending
     }
 }

@@ -1,7 +1,10 @@
 //! A task, whatever its type: who it is, and what anybody may ask of it.
 
 use super::{cell::Header, extra::Extra, handle, waker};
-use crate::scheduler::context::Context;
+use crate::{
+    Priority,
+    scheduler::{context::Context, inherit},
+};
 use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 
@@ -123,6 +126,42 @@ impl Task {
     /// parent group, or in a runtime that tracks its tasks.
     pub fn parent(&self) -> Option<TaskId> {
         self.header().extra()?.parent
+    }
+
+    /// Its priority, or that of the highest who waits for it, if that is higher.
+    ///
+    /// ```
+    /// use executor::{Priority, Runtime, task};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let low = task::Builder::new().priority(Priority::Low);
+    ///     let low = low.spawn(async { task::current().priority() });
+    ///     assert_eq!(low.task().priority(), Priority::Low);
+    ///     // What `block_on` runs is of normal priority, and lends it to whom it waits for.
+    ///     assert_eq!(low.await.unwrap(), Priority::Normal);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn priority(&self) -> Priority {
+        Priority::from_level(self.header().state.now().level())
+    }
+
+    /// Gives it another priority, from here on, also if it waits in a queue.
+    ///
+    /// ```
+    /// use executor::{Priority, Runtime, spawn, task::yield_now};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let task = spawn(yield_now()).task();
+    ///     task.set_priority(Priority::High);
+    ///     assert_eq!(task.priority(), Priority::High);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn set_priority(&self, priority: Priority) {
+        inherit::set_base(self, priority as usize);
     }
 
     /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).

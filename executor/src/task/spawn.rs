@@ -14,7 +14,7 @@ use crate::{
     Priority,
     bomb::Bomb,
     runtime::LEAST_STACK,
-    scheduler::{shared::Shared, switching::context_for, worker::Worker},
+    scheduler::{inherit, shared::Shared, switching::context_for, worker::Worker},
 };
 use alloc::{borrow::Cow, boxed::Box};
 use core::{fmt, future::Future, ptr::NonNull};
@@ -465,6 +465,9 @@ unsafe fn prepare<F: Future>(
             core < cores,
             "core {core} is asked for; the runtime has {cores}"
         );
+    }
+    if builder.priority != Priority::Normal {
+        inherit::note_levels();
     }
     let tracked = shared.config.track;
     let place = Place {

@@ -17,6 +17,18 @@
 //! - the join waker: the handle while `JOINER` is clear, and again once it has
 //!   cleared it; else whoever sets `DONE`.
 //!
+//! A task that waits in a queue can be *boosted*: a second entry, a [proxy](crate::scheduler), comes into a queue of a higher level.
+//! Whoever comes first runs it. If that is the proxy, by [`claim`](State::claim), the first entry is still in its queue, and means nothing any more. It
+//! is not looked for: it says so in the word, and is dropped when it comes out. Until then the word says
+//!
+//! | | |
+//! |---|---|
+//! | `STALE` | an entry is in a queue, or just came out, that does not count; it has a reference. `QUEUED` and `RUNNING` are about that entry |
+//! | `TAKEN` | one core owns the future, as `RUNNING` says otherwise |
+//! | `AGAIN` | to be queued when the poll ends, as `QUEUED` says otherwise |
+//!
+//! If it is to be queued while it is so, the entry counts again.
+//!
 //! The word also says where the task belongs (priority, pinned to a core), so
 //! whoever changes the state learns that in the same step, and it counts
 //! references: one for being alive, until after `DONE`; one for the handle; one
@@ -54,6 +66,14 @@ const NORMAL: usize = Priority::Normal as usize;
 const LEVEL_MASK: u64 = 0b11 << LEVEL_SHIFT;
 const CORE_SHIFT: u32 = 16;
 const CORE_MASK: u64 = 0xff << CORE_SHIFT;
+/// The priority that it has by itself, in the same way; `LEVEL` is higher while others wait for it.
+const BASE_SHIFT: u32 = 24;
+const BASE_MASK: u64 = 0b11 << BASE_SHIFT;
+const STALE: u64 = 1 << 26;
+const TAKEN: u64 = 1 << 27;
+const AGAIN: u64 = 1 << 28;
+/// No task, but a second entry for one. Never changes.
+const PROXY: u64 = 1 << 29;
 /// Where a task belongs.
 const PLACE: u64 = LEVEL_MASK | CORE_MASK | PINNED;
 const REFERENCE: u64 = 1 << 32;
@@ -81,6 +101,30 @@ impl Word {
     #[inline]
     pub fn level(self) -> usize {
         ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as usize ^ NORMAL
+    }
+
+    /// The priority level that it has by itself.
+    #[inline]
+    pub fn base(self) -> usize {
+        ((self.0 & BASE_MASK) >> BASE_SHIFT) as usize ^ NORMAL
+    }
+
+    /// It is of a higher level than by itself.
+    #[inline]
+    pub fn is_boosted(self) -> bool {
+        self.level() > self.base()
+    }
+
+    /// Of an entry that came out of a queue: it does not count.
+    #[inline]
+    pub fn is_stale(self) -> bool {
+        self.0 & STALE != 0
+    }
+
+    /// No task, but a second entry for one.
+    #[inline]
+    pub fn is_proxy(self) -> bool {
+        self.0 & PROXY != 0
     }
 
     /// Four times that: where the bits of the level are in a core's word of queues.
@@ -127,13 +171,18 @@ impl Word {
 
     /// A core polls it.
     pub fn is_running(self) -> bool {
-        self.0 & RUNNING != 0
+        match self.is_stale() {
+            true => self.0 & TAKEN != 0,
+            false => self.0 & RUNNING != 0,
+        }
     }
 
     /// A task of normal priority, not pinned, not counted, not cancelled, not in its finalizers, on any stack.
     #[inline]
     pub fn is_usual(self) -> bool {
-        self.0 & (CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT | ASIDE) == 0
+        const UNUSUAL: u64 =
+            CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT | ASIDE | STALE | PROXY;
+        self.0 & UNUSUAL == 0
     }
 
     /// No task, but a context that is to be resumed.
@@ -149,7 +198,7 @@ impl Word {
 
     /// It waits in a queue.
     pub fn is_queued(self) -> bool {
-        self.0 & QUEUED != 0
+        self.0 & (QUEUED | STALE) == QUEUED
     }
 }
 
@@ -178,6 +227,8 @@ pub enum Wake {
     Queue(Word),
     /// Nothing: it is queued, or runs and will be.
     Nothing,
+    /// An entry of it counts again; if it is boosted, it needs another of its level.
+    Requeued(Word),
     /// Nothing: it has ended.
     Done,
 }
@@ -190,8 +241,36 @@ pub enum Pause {
     Parked,
     /// It was woken meanwhile, or yielded: it is queued, put it into a queue.
     Again(Word),
+    /// The same, but an entry of it is in a queue already, and counts again; if it is boosted, it needs another of its level.
+    Requeued(Word),
     /// It was cancelled meanwhile: this core still owns it and must end it.
     Cancelled,
+}
+
+/// What is to be done with an entry that does not count.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// Nothing: it is dropped.
+    Dropped,
+    /// As `Dropped`, and it had the last reference: free the task.
+    Free,
+    /// It was woken just now, and this core owns it.
+    Started(Word),
+}
+
+/// What is to be done for a task whose level was changed.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It waits in a queue: it needs an entry of its level.
+    Queued(Word),
+    /// A core runs it. If it yields at this moment, it may not have seen the change.
+    Running,
+    /// It waits for a waker.
+    Parked,
+    /// It has ended, or was of this level.
+    Nothing,
 }
 
 /// What is left to do for a task that ended.
@@ -213,7 +292,8 @@ impl State {
     /// A new task: queued, with a handle.
     pub fn new(place: Place) -> Self {
         let mut word = QUEUED | HANDLE | (2 * REFERENCE);
-        word |= (u64::from(place.level) ^ NORMAL as u64) << LEVEL_SHIFT;
+        let level = u64::from(place.level) ^ NORMAL as u64;
+        word |= level << LEVEL_SHIFT | level << BASE_SHIFT;
         if let Some(core) = place.core {
             word |= PINNED | u64::from(core) << CORE_SHIFT;
         }
@@ -235,6 +315,13 @@ impl State {
     /// A new context, that no queue knows of.
     pub fn of_context() -> Self {
         Self(AtomicU64::new(RUNNING | CONTEXT | REFERENCE))
+    }
+
+    /// A new proxy, for something that belongs there.
+    pub fn of_proxy(target: Word) -> Self {
+        Self(AtomicU64::new(
+            QUEUED | PROXY | REFERENCE | target.0 & PLACE,
+        ))
     }
 
     /// What it is now; it may be something else at once.
@@ -259,8 +346,115 @@ impl State {
         // `wake` (what was written before the wake is seen by this poll).
         let order = ordering!(Acquire unless seeded = "task_start_relaxed");
         let old = self.0.fetch_add(RUNNING - QUEUED, order);
-        debug_assert!(old & (QUEUED | RUNNING | DONE) == QUEUED, "{old:#x}");
+        debug_assert!(
+            old & (QUEUED | RUNNING) == QUEUED && (old & DONE == 0 || old & STALE != 0),
+            "{old:#x}"
+        );
         Word(old + RUNNING - QUEUED)
+    }
+
+    // ---- boosts ----
+
+    /// Makes it of another level; `base`: by itself, and of this one at least until those who wait for it have it lower.
+    pub fn set_level(&self, level: usize, base: Option<usize>) -> Change {
+        let bits = |level: usize| (level ^ NORMAL) as u64;
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let mut new = old & !LEVEL_MASK | bits(level) << LEVEL_SHIFT;
+            if let Some(base) = base {
+                new = new & !BASE_MASK | bits(base) << BASE_SHIFT;
+            }
+            if old & DONE != 0 || new == old {
+                return Change::Nothing;
+            }
+            // Release pairs with the acquires in `suspend`: who sees this in a context sees it in the task.
+            match self.0.compare_exchange_weak(old, new, Release, Relaxed) {
+                Ok(_) => {}
+                Err(now) => {
+                    old = now;
+                    continue;
+                }
+            }
+            let word = Word(new);
+            return if word.is_queued() && old & RUNNING == 0 {
+                Change::Queued(word)
+            } else if word.is_running() {
+                Change::Running
+            } else {
+                Change::Parked
+            };
+        }
+    }
+
+    /// A proxy came out of a queue: this core owns what it stands for, if that waits in a queue still. Its entry there does not count
+    /// any more, and has a reference.
+    pub fn claim(&self) -> Option<Word> {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let mut states = QUEUED | RUNNING | STALE | DONE;
+            if cfg!(seeded = "boost_claims_twice") {
+                states &= !STALE;
+            }
+            if old & states != QUEUED {
+                return None;
+            }
+            let mut new = (old | STALE | TAKEN) + REFERENCE;
+            if cfg!(seeded = "boost_entry_not_counted") {
+                new -= REFERENCE;
+            }
+            // Acquire as in `start`.
+            let order = ordering!(Acquire unless seeded = "boost_claim_relaxed");
+            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                // As `start` would say.
+                Ok(_) => return Some(Word(new & !(STALE | TAKEN | QUEUED) | RUNNING)),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// An entry came out of a queue that does not count, and `start` has said so.
+    #[cold]
+    pub fn settle(&self) -> Settled {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            debug_assert!(
+                old & (QUEUED | RUNNING | STALE) == RUNNING | STALE,
+                "{old:#x}"
+            );
+            let rest = (old & !(STALE | TAKEN | AGAIN)) - REFERENCE;
+            let is_ours = old & (DONE | TAKEN | AGAIN) == AGAIN;
+            let new = match old & (DONE | TAKEN | AGAIN) {
+                TAKEN | AGAIN => rest,
+                // Who runs it sees that it was woken.
+                both if both == TAKEN | AGAIN => {
+                    if cfg!(seeded = "boost_loses_wake") {
+                        rest
+                    } else {
+                        rest | QUEUED
+                    }
+                }
+                // Parked, or ended.
+                _ => rest & !RUNNING,
+            };
+            // Acquire: as in `start` if it is ours, as in `release` if it is to be freed. Release as there.
+            match self.0.compare_exchange_weak(old, new, AcqRel, Relaxed) {
+                Ok(_) if is_ours => return Settled::Started(Word(new)),
+                Ok(_) if new < REFERENCE => return Settled::Free,
+                Ok(_) => return Settled::Dropped,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The word of what is taken, and is to be queued or to wait, and whether its entry counts again.
+    fn leave_taken(old: u64, again: bool) -> (u64, bool) {
+        match (again, old & QUEUED != 0) {
+            // It is in a queue.
+            (true, true) => ((old & !(STALE | TAKEN | AGAIN)) - REFERENCE, true),
+            // It just came out, and who has it settles that.
+            (true, false) => (old & !TAKEN | AGAIN, false),
+            (false, _) => (old & !TAKEN, false),
+        }
     }
 
     /// A usual task waits: RUNNING to parked or, if it was woken or cancelled
@@ -285,7 +479,7 @@ impl State {
         debug_assert!(old & (RUNNING | DONE) == RUNNING, "{old:#x}");
         if old & QUEUED != 0 && !cfg!(seeded = "task_yields_though_woken") {
             // It was woken or cancelled as well. The subtraction has taken QUEUED instead: still this core's.
-            self.put_off();
+            let _ = self.put_off();
         }
     }
 
@@ -302,6 +496,19 @@ impl State {
                     fence(Acquire);
                 }
                 return Pause::Cancelled;
+            }
+            if old & STALE != 0 {
+                let again = yielded || old & AGAIN != 0;
+                let (new, is_queued) = Self::leave_taken(old, again);
+                match self
+                    .0
+                    .compare_exchange_weak(old, new, pause_order(), Relaxed)
+                {
+                    Ok(_) if is_queued => return Pause::Requeued(Word(new)),
+                    Ok(_) => return Pause::Parked,
+                    Err(now) => old = now,
+                }
+                continue;
             }
             let again = yielded || old & QUEUED != 0;
             let new = if again {
@@ -331,40 +538,56 @@ impl State {
 
     /// A context was left, in the middle of polling `task`: RUNNING to parked or,
     /// if it only gave way or was woken meanwhile, to QUEUED. It belongs where
-    /// the task does. Some: put it into a queue.
-    pub fn suspend(&self, task: Word, gave_way: bool) -> Option<Word> {
-        let mut old = self.0.load(Relaxed);
+    /// the task does.
+    pub fn suspend(&self, task: &Self, gave_way: bool) -> Pause {
+        // Acquire, here and below, pairs with the release in `set_level`, which changes the task first: if it has changed this, the
+        // task is looked at after that.
+        let mut old = self.0.load(Acquire);
         loop {
+            let place = task.now().0 & PLACE;
+            let is_stale = old & STALE != 0;
+            let woken = if is_stale { AGAIN } else { QUEUED };
             let again =
-                gave_way || old & QUEUED != 0 && !cfg!(seeded = "context_parks_though_woken");
+                gave_way || old & woken != 0 && !cfg!(seeded = "context_parks_though_woken");
             // CANCEL: a policy of the user's own has dropped it, when it was last queued.
-            let mut new = old & !(RUNNING | PLACE | CANCEL) | task.0 & PLACE;
-            if cfg!(seeded = "context_parks_though_woken") {
-                new &= !QUEUED;
-            }
-            if again {
-                new |= QUEUED;
+            let mut new = old & !(PLACE | CANCEL) | place;
+            let mut is_queued = again;
+            if is_stale {
+                (new, is_queued) = Self::leave_taken(new, again);
+            } else {
+                new &= !RUNNING;
+                if cfg!(seeded = "context_parks_though_woken") {
+                    new &= !QUEUED;
+                }
+                if again {
+                    new |= QUEUED;
+                }
             }
             // Release pairs with the acquire in `start`: who resumes it sees its registers and its stack.
             let order = ordering!(Release unless seeded = "context_suspend_relaxed");
-            match self.0.compare_exchange_weak(old, new, order, Relaxed) {
-                Ok(_) => return again.then_some(Word(new)),
+            match self.0.compare_exchange_weak(old, new, order, Acquire) {
+                Ok(_) if !is_queued => return Pause::Parked,
+                Ok(_) if is_stale => return Pause::Requeued(Word(new)),
+                Ok(_) => return Pause::Again(Word(new)),
                 Err(now) => old = now,
             }
         }
     }
 
-    /// RUNNING back to QUEUED, as if `start` had not been: another time.
-    pub fn put_off(&self) -> Word {
+    /// RUNNING back to QUEUED, as if `start` had not been: another time. Some: put it into a queue.
+    pub fn put_off(&self) -> Option<Word> {
         let mut old = self.0.load(Relaxed);
         loop {
-            let new = old & !RUNNING | QUEUED;
+            let (new, is_stale) = match old & STALE {
+                0 => (old & !RUNNING | QUEUED, false),
+                _ => (Self::leave_taken(old, true).0, true),
+            };
             // Release pairs with the acquire in `start`.
             match self
                 .0
                 .compare_exchange_weak(old, new, pause_order(), Relaxed)
             {
-                Ok(_) => return Word(new),
+                Ok(_) => return (!is_stale).then_some(Word(new)),
                 Err(now) => old = now,
             }
         }
@@ -396,6 +619,15 @@ impl State {
                 return Wake::Nothing;
             }
             let order = ordering!(Release unless seeded = "task_wake_relaxed");
+            if old & STALE != 0 {
+                let (new, counts) = Self::ask_stale(old, what);
+                match self.0.compare_exchange_weak(old, new, order, Relaxed) {
+                    Ok(_) if counts => return Wake::Requeued(Word(new)),
+                    Ok(_) => return Wake::Nothing,
+                    Err(now) => old = now,
+                }
+                continue;
+            }
             let new = old | what;
             match self.0.compare_exchange_weak(old, new, order, Relaxed) {
                 Ok(_) if old & (QUEUED | RUNNING | DONE) == 0 => return Wake::Queue(Word(new)),
@@ -406,6 +638,17 @@ impl State {
                 Err(now) => old = now,
             }
         }
+    }
+
+    /// The word of what has an entry that does not count, and is woken or cancelled; whether that entry counts again.
+    #[cold]
+    fn ask_stale(old: u64, what: u64) -> (u64, bool) {
+        let asked = old | what & !QUEUED;
+        // It waits for a waker, and its entry is in a queue: if it just came out, who has it sees to it.
+        if old & (TAKEN | QUEUED) == QUEUED {
+            return ((asked & !STALE) - REFERENCE, true);
+        }
+        (asked | AGAIN, false)
     }
 
     /// A waker fires that is used up by it, on a core where the task, if it was
@@ -593,6 +836,10 @@ impl State {
 /// The word of a task that has ended. QUEUED goes too: set while running, no queue knows of it.
 #[inline]
 fn done(old: u64) -> u64 {
+    if old & STALE != 0 {
+        // These are about the entry, which is still to come out.
+        return (old | DONE) & !(TAKEN | AGAIN);
+    }
     if cfg!(seeded = "task_end_keeps_queued") {
         return (old | DONE) & !RUNNING;
     }

@@ -6,7 +6,7 @@ use super::{
     state::{Wake, Word},
 };
 use crate::scheduler::{
-    mail, schedule,
+    inherit, mail, schedule,
     shared::Shared,
     worker::{Worker, release_memory},
 };
@@ -198,10 +198,14 @@ unsafe fn drop_waker(data: *const ()) {
 }
 
 #[inline]
-pub(super) fn wake_task(header: &Header) {
-    if let Wake::Queue(word) = header.state.wake() {
-        trace::event_by(trace::Kind::Wake, || header.id());
-        schedule(header, word);
+pub(crate) fn wake_task(header: &Header) {
+    match header.state.wake() {
+        Wake::Queue(word) => {
+            trace::event_by(trace::Kind::Wake, || header.id());
+            schedule(header, word);
+        }
+        Wake::Requeued(word) => inherit::requeued(header, word),
+        Wake::Nothing | Wake::Done => {}
     }
 }
 
@@ -210,7 +214,7 @@ pub(super) fn wake_task(header: &Header) {
 /// # Safety
 /// It is the caller's, and not used any more.
 #[inline]
-pub(super) unsafe fn release(header: &Header) {
+pub(crate) unsafe fn release(header: &Header) {
     if header.state.release() {
         // SAFETY: that was the last.
         unsafe { free_out_of_line(header.into()) };

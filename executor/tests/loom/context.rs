@@ -1,7 +1,7 @@
 //! A context: a poll that is left in the middle, by waiting or by giving way,
 //! and goes on wherever it is resumed. What it has on its stack goes with it.
 
-use executor::task::state::{Place, State, Wake, Word};
+use executor::task::state::{Pause, Place, State, Wake, Word};
 use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::*},
@@ -9,13 +9,14 @@ use loom::{
 };
 use std::sync::Arc;
 
-/// The word of a task of normal priority that is polled in it.
-fn task() -> Word {
+/// The state of a task of normal priority that is polled in it.
+fn task() -> State {
     let state = State::new(Place {
         level: 1,
         ..Place::default()
     });
-    state.start()
+    let _ = state.start();
+    state
 }
 
 struct Context {
@@ -67,7 +68,7 @@ impl Context {
             return self.is_done.store(true, Relaxed);
         }
         // One that gives way looks again, instead of waiting, when it goes on.
-        if let Some(word) = self.state.suspend(task(), gives_way) {
+        if let Pause::Again(word) = self.state.suspend(&task(), gives_way) {
             self.push(word);
         }
     }
@@ -107,4 +108,20 @@ fn a_poll_that_waits_is_resumed_when_it_is_woken() {
 #[test]
 fn a_poll_that_gave_way_looks_again_and_is_resumed() {
     a_wake_is_not_lost(true);
+}
+
+/// A task is boosted, and then its context, which is being left: when both are done it is of that level, so that it is woken to that.
+#[test]
+fn a_boost_reaches_a_context_that_is_being_left() {
+    loom::model(|| {
+        let both = Arc::new((task(), State::of_context()));
+        let left = both.clone();
+        let leaves = thread::spawn(move || {
+            let _ = left.1.suspend(&left.0, false);
+        });
+        let _ = both.0.set_level(3, None);
+        let _ = both.1.set_level(3, None);
+        leaves.join().unwrap();
+        assert_eq!(both.1.now().level(), 3);
+    });
 }

@@ -6,12 +6,14 @@
 //! is in cells that loom watches. Every access looks at the task's memory, too,
 //! and whoever frees the task writes it: loom finds accesses after that.
 
+#[path = "task/boosting.rs"]
+mod boosting;
 #[path = "task/ending.rs"]
 mod ending;
 #[path = "task/waking.rs"]
 mod waking;
 
-use executor::task::state::{End, Pause, Place, State, Wake};
+use executor::task::state::{Change, End, Pause, Place, Settled, State, Wake, Word};
 use loom::{
     cell::UnsafeCell,
     sync::{
@@ -148,7 +150,31 @@ impl Task {
 
     /// Whether it is queued again.
     fn poll_once(&self) -> bool {
-        let started = self.state().start();
+        let mut started = self.state().start();
+        if started.is_stale() {
+            match self.state().settle() {
+                Settled::Started(word) => started = word,
+                Settled::Dropped => return false,
+                Settled::Free => {
+                    self.free();
+                    return false;
+                }
+            }
+        }
+        self.poll_started(started, self.script.with_care)
+    }
+
+    /// A second entry came out of a queue: whoever comes first polls it.
+    fn run_by_proxy(&self) {
+        if let Some(claimed) = self.state().claim()
+            && self.poll_started(claimed, true)
+        {
+            self.run();
+        }
+    }
+
+    /// Whether it is queued again.
+    fn poll_started(&self, started: Word, with_care: bool) -> bool {
         if started.is_cancelled() {
             return self.drop_future();
         }
@@ -160,7 +186,7 @@ impl Task {
             self.drop_stage(Outcome::Output);
             return self.finish();
         }
-        if self.script.with_care {
+        if with_care {
             return self.pause(yielded);
         }
         // As `turns_by_stealing` does.
@@ -188,7 +214,8 @@ impl Task {
 
     fn pause(&self, yielded: bool) -> bool {
         match self.state().pause(yielded) {
-            Pause::Parked => false,
+            // An entry that is in a queue already is another's to take out.
+            Pause::Parked | Pause::Requeued(_) => false,
             Pause::Again(_) => true,
             Pause::Cancelled => self.drop_future(),
         }
@@ -295,7 +322,7 @@ impl Task {
         self.reason.store(true, Relaxed);
         match self.state().cancel() {
             Wake::Queue(_) => self.run(),
-            Wake::Nothing => {}
+            Wake::Nothing | Wake::Requeued(_) => {}
             Wake::Done => return false,
         }
         true

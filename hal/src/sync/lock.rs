@@ -26,6 +26,8 @@ pub type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 pub enum Rank {
     /// Of what may grow while it is held: memory is allocated under it.
     Growing,
+    /// The contexts of a runtime: who looks at them may make second entries for some.
+    Contexts,
     /// What was typed: it is filled from the console's port.
     Input,
     /// The book of stacks.

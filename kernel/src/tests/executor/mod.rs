@@ -11,6 +11,7 @@
 //! | `storm` | interrupts that wake |
 //! | `fairness` | who waits how long |
 //! | `pinned` | tasks that stay on their core |
+//! | `priorities` | who waits lends his priority |
 //! | `preemption` | polls that never await |
 //! | `lost` | polls whose stack is too small |
 //! | `failures` | tasks that panic or fault |
@@ -31,6 +32,7 @@ mod modes;
 mod parallel;
 mod pinned;
 mod preemption;
+mod priorities;
 mod storm;
 mod sync;
 mod timers;
