@@ -21,6 +21,8 @@ mod arch;
 #[cfg(not(loom))]
 pub mod backtrace;
 #[cfg(not(loom))]
+pub mod blocking;
+#[cfg(not(loom))]
 pub mod board;
 #[cfg(not(loom))]
 pub mod clock;

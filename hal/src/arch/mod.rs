@@ -9,6 +9,7 @@
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |
 //! | stacks | `stack::{DEFAULT_SIZE, BELOW, reserve, release, memory, collect, lacks, refill, overflow, ready}` |
 //! | the lot | `FREE_AT_START`, `usable`, `usual`, `add_core` |
+//! | what blocks | `Threads` |
 //! | panics | `Payload`, `catch`, `resume`, `message`, `is_panicking` |
 //! | coming up | `bring_up`: what boot calls, in the order of the boot |
 

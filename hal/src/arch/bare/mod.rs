@@ -3,7 +3,7 @@
 pub mod stack;
 
 use crate::cores::{self, CoreSet};
-use core::convert::Infallible;
+use core::{convert::Infallible, time::Duration};
 
 /// Interrupts come between any two instructions.
 pub const PREEMPTS: bool = true;
@@ -24,6 +24,35 @@ pub fn usual() -> usize {
 /// There are as many cores as there are.
 pub fn add_core() -> Option<usize> {
     None
+}
+
+/// Threads for functions that block: there is no OS to have any from.
+pub struct Threads(());
+
+impl Threads {
+    /// None.
+    pub fn new(_most: usize) -> Self {
+        Self(())
+    }
+
+    /// The job comes back.
+    pub fn run<J: Send + 'static>(
+        &self,
+        job: J,
+        _call: fn(J),
+        _stack: usize,
+        _idle: Duration,
+    ) -> Result<(), J> {
+        Err(job)
+    }
+
+    /// None.
+    pub fn count(&self) -> usize {
+        0
+    }
+
+    /// There is nothing to end.
+    pub fn end(&self) {}
 }
 
 /// A panic ends the machine, so there is never one to catch.

@@ -10,6 +10,7 @@
 //! takes the address of a thread-local variable for constant within a
 //! function, so whatever reads one is `#[inline(never)]` here.
 
+mod blocking;
 pub mod bring_up;
 mod interrupts;
 pub mod paging;
@@ -24,6 +25,7 @@ mod threads;
 mod unwind;
 
 pub(crate) use crate::preempt::portable::{enter, is_told, leave};
+pub use blocking::Threads;
 pub use interrupts::{
     disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
     send_stop, timer_arm, timer_disarm, wait_for_interrupt,
