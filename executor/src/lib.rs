@@ -94,7 +94,7 @@ pub mod sync;
 #[cfg(all(feature = "alloc", not(loom)))]
 pub use {
     runtime::{BuildError, Runtime},
-    task::{TaskError, TaskHandle, TaskId, spawn},
+    task::{TaskError, TaskHandle, TaskId, spawn, spawn_blocking},
 };
 
 #[cfg(not(loom))]
@@ -160,7 +160,8 @@ pub mod preempt {
     pub use hal::preempt::{Guard, guard};
 }
 
-/// The example in the README is one of the tests.
+/// The examples in the README and in `docs/` are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/blocking.md")]
 struct Readme;

@@ -20,6 +20,7 @@ use crate::{
     sync::WakerSlot,
     task::{
         self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, local::without_locals,
+        waker,
     },
     thread::held::poll_checked,
 };
@@ -139,7 +140,7 @@ impl Runtime {
     /// If the future panics, if a policy of the user's own drops it, and where nobody may wait.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        if task::try_current().is_some() {
+        if waker::current_header().is_some() {
             return task::wait(future);
         }
         assert!(
@@ -236,7 +237,7 @@ impl Shared {
             if signal.is_set.swap(false, Acquire) {
                 let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
                 let poll = || poll_checked(poll);
-                if let Poll::Ready(output) = task::waker::visit(self, poll) {
+                if let Poll::Ready(output) = waker::visit(self, poll) {
                     return Some(output);
                 }
             }
@@ -263,6 +264,9 @@ impl Shared {
                 && let Poll::Ready(output) = poll_checked(&mut poll)
             {
                 return output;
+            }
+            if let Some(task) = waker::own_header() {
+                task.pass_on_cancel(&waker);
             }
             let masked = irq::mask();
             if self.take_seat() {
@@ -298,7 +302,7 @@ impl Runtime {
     /// False: it cannot end, and nobody may be told.
     fn end(&self, phase: Phase) -> bool {
         let shared = self.shared();
-        if is_outside() {
+        if is_outside() && !shared.is_lent_here() {
             self.drain(phase);
         } else if shared.serves_here() || irq::in_handler() || !shared.is_empty() {
             // A second panic would end the program.
@@ -375,7 +379,7 @@ impl Drop for Runtime {
 
 /// Whether this is no task, nor anything else that runs on a core of some runtime, nor an interrupt.
 fn is_outside() -> bool {
-    task::try_current().is_none() && cores::local().is_null() && !irq::in_handler()
+    waker::current_header().is_none() && cores::local().is_null() && !irq::in_handler()
 }
 
 /// A thread that waits outside, and is told when the seat is left.
@@ -467,7 +471,7 @@ pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {
         let guard = hal::preempt::guard();
         Worker::here(&guard).map(|worker| worker.shared)
     };
-    match (shared, task::waker::visited()) {
+    match (shared, waker::visited()) {
         // SAFETY: what runs on a worker's core is outlived by its runtime.
         (Some(shared), _) => with(unsafe { shared.as_ref() }),
         (None, Some(shared)) => with(shared),

@@ -194,6 +194,10 @@ pub struct Stats {
     pub injected: usize,
     /// Tasks that live. One that was joined just now may still be counted: that is the last its core does for it.
     pub live: u64,
+    /// Blocking functions that have their turn; see [`spawn_blocking`](crate::task::spawn_blocking).
+    pub blocking: usize,
+    /// Threads of the OS that are there for them, busy or not. None on the image.
+    pub blocking_threads: usize,
     /// How long ago it was built.
     pub age: Duration,
 }
@@ -303,6 +307,8 @@ impl Shared {
             cores,
             injected: self.injected(),
             live: self.live(),
+            blocking: self.blocking.running(),
+            blocking_threads: self.blocking.threads(),
             age: Duration::from_nanos(self.clock.now() - self.born),
         }
     }

@@ -4,7 +4,7 @@
 //! on, keeps it whenever it waits or is preempted, and has ended when the
 //! function returns. So threads and tasks share cores, queues, priorities,
 //! cancellation and introspection, and either may wait for the other. (On the host there is no tick: a thread
-//! keeps its core until it waits or yields.)
+//! keeps its core until it waits or yields; what blocks there is for [`task::spawn_blocking`].)
 //!
 //! ```
 //! # use executor::{Runtime, thread};
@@ -517,8 +517,12 @@ pub fn id() -> TaskId {
 /// Outside a thread or a task; and under a guard, a lock of hal's or in an interrupt.
 #[track_caller]
 pub fn yield_now() {
-    assert!(waker::current_header().is_some(), "no thread runs here");
+    assert!(waker::own_header().is_some(), "no thread runs here");
     task::assert_may_wait();
+    if waker::current_header().is_none() {
+        // A blocking function, on a thread of its own.
+        return hal::pause();
+    }
     // Without memory for another stack, nobody else can have the core.
     let _ = suspend(Leave::ToGiveWay);
 }

@@ -29,6 +29,10 @@ pub struct Config {
     pub tick: Duration,
     /// How long a poll may take before it is preempted, if there is other work. None: as long as it likes.
     pub quantum: Option<Duration>,
+    /// Most blocking functions that run at once; see [`Builder::blocking_threads`].
+    pub blocking_threads: usize,
+    /// How long a thread for them stays without work; see [`Builder::blocking_idle`].
+    pub blocking_idle: Duration,
 }
 
 impl Default for Config {
@@ -44,6 +48,8 @@ impl Default for Config {
             stack: hal::stack::DEFAULT_SIZE,
             tick: Duration::from_millis(1),
             quantum: Some(Duration::from_millis(10)),
+            blocking_threads: 512,
+            blocking_idle: Duration::from_secs(60),
         }
     }
 }
@@ -83,6 +89,8 @@ pub enum BuildError {
     StackSize(usize),
     /// A tick of no time, or of more than the quantum.
     Tick,
+    /// At least one blocking function must be able to run.
+    NoBlockingThreads,
     /// There is no memory for the stacks of its cores.
     NoMemory,
 }
@@ -110,6 +118,9 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::Tick => f.write_str("a tick takes some time, and no more than a quantum"),
+            Self::NoBlockingThreads => {
+                f.write_str("at least one blocking function must be able to run")
+            }
             Self::NoMemory => f.write_str("no memory for the stacks of its cores"),
         }
     }
@@ -196,6 +207,45 @@ impl Builder {
         self
     }
 
+    /// How many functions given to [`spawn_blocking`](crate::task::spawn_blocking) run at once, at most: 512
+    /// unless told otherwise. The others wait for their turn, in the order they came. On the host each has a
+    /// thread of the OS, beside those that are cores; it is made when none is idle.
+    ///
+    /// ```
+    /// use executor::{BuildError, Runtime, task::spawn_blocking};
+    ///
+    /// let runtime = Runtime::builder().workers(1).blocking_threads(1).build()?;
+    /// runtime.block_on(async {
+    ///     let (first, second) = (spawn_blocking(|| 1), spawn_blocking(|| 2));
+    ///     assert_eq!(second.await.unwrap(), 2);
+    ///     assert!(first.is_finished());
+    /// });
+    /// assert_eq!(Runtime::builder().blocking_threads(0).build().err(), Some(BuildError::NoBlockingThreads));
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn blocking_threads(mut self, most: usize) -> Self {
+        self.config.blocking_threads = most;
+        self
+    }
+
+    /// How long a thread for blocking functions stays when it has nothing to do: 60 s unless told otherwise; zero: it
+    /// ends at once. For the host. The image has no such threads, but stacks, and frees those beyond eight for each core at once.
+    ///
+    /// ```
+    /// use executor::{Runtime, task::spawn_blocking, time::Duration};
+    ///
+    /// let runtime = Runtime::builder().workers(1).blocking_idle(Duration::ZERO).build()?;
+    /// runtime.block_on(async { spawn_blocking(|| {}).await.unwrap() });
+    /// while runtime.stats().blocking_threads != 0 {
+    ///     std::thread::yield_now();
+    /// }
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn blocking_idle(mut self, time: Duration) -> Self {
+        self.config.blocking_idle = time;
+        self
+    }
+
     /// Replaces work stealing by a policy of the user's own; `make` is called for each core.
     pub fn policy(mut self, make: impl Fn(usize) -> Box<dyn Policy> + 'static) -> Self {
         self.policy = Some(Box::new(make));
@@ -220,6 +270,9 @@ impl Builder {
         let most = config.quantum.unwrap_or(Duration::MAX);
         if config.tick.is_zero() || config.tick > most {
             return Err(BuildError::Tick);
+        }
+        if config.blocking_threads == 0 {
+            return Err(BuildError::NoBlockingThreads);
         }
         if config.stack < LEAST_STACK {
             return Err(BuildError::StackSize(config.stack));

@@ -236,6 +236,8 @@ impl Worker {
         }
         if let Some(extra) = task.extra() {
             extra.loss.set(&error);
+            // SAFETY: the poll was this core's, and nobody goes on with it.
+            unsafe { extra.give_turn_back() };
         }
         // SAFETY: the poll was this core's, and nobody goes on with it; the reference is kept for ever.
         unsafe { task.lose(error) };

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     queue::Injector,
     runtime::Config,
-    task::{cell::Header, state::Word},
+    task::{blocking::Blocking, cell::Header, state::Word},
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::{
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(super) inherited: Lock<Inherited>,
     /// Whether there is somebody.
     pub(super) has_boosted: AtomicBool,
+    /// What blocks, and who runs it.
+    pub(crate) blocking: Blocking,
     pub(crate) clock: Clock,
     /// When it was built, by that clock.
     pub(crate) born: u64,
@@ -103,6 +105,7 @@ impl Shared {
             contexts: Contexts::new(),
             inherited: ranked(Rank::Growing, Inherited::new()),
             has_boosted: AtomicBool::new(false),
+            blocking: Blocking::new(config.blocking_threads),
             born: clock.now(),
             clock,
             workers: (0..=count).map(worker).collect(),
@@ -129,6 +132,7 @@ impl Shared {
         this.cores().iter().for_each(Worker::drop_entries);
         this.cores().iter().for_each(Worker::give_up_spare);
         this.pool.free_all();
+        this.blocking.end();
         let count = this.parts().len();
         for index in 0..count {
             // SAFETY: its reference, given back here, keeps it and with it the rest.

@@ -130,7 +130,7 @@ mod known {
         /// The task that runs here.
         #[inline]
         pub fn here() -> Self {
-            Self(waker::current_header().map_or(0, |task| task.id().as_u64()))
+            Self(waker::own_header().map_or(0, |task| task.id().as_u64()))
         }
 
         /// The same, which polls with this: its waker tells it sooner, nearly always.

@@ -490,12 +490,35 @@ impl<H: Home> Take<H> {
         if proceed(cx).is_pending() {
             return Poll::Pending;
         }
-        match &this.home {
-            Some(home) if home.try_take(this.count) => {
+        this.take_or_wait(cx)
+    }
+
+    /// The same, also if others should have their turn: after the first poll it has its place among those who wait.
+    ///
+    /// # Panics
+    /// When it was ready before.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    pub fn poll_at_once(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(H, H::Hold), Closed>> {
+        // SAFETY: as in `poll`.
+        let this = unsafe { self.get_unchecked_mut() };
+        match this.waiter.is_waiting() {
+            true => this.poll_waiting(cx),
+            false => this.take_or_wait(cx),
+        }
+    }
+
+    /// It does not wait yet.
+    #[inline]
+    fn take_or_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
+        match &self.home {
+            Some(home) if home.try_take(self.count) => {
                 let hold = home.hold(Who::polls(cx));
-                Poll::Ready(Ok((this.take_home(), hold)))
+                Poll::Ready(Ok((self.take_home(), hold)))
             }
-            _ => this.wait(cx),
+            _ => self.wait(cx),
         }
     }
 

@@ -428,18 +428,43 @@ pub struct Acquire<S: Home> {
     count: u32,
 }
 
+impl<S: Home + Deref<Target = Semaphore>> Acquire<S> {
+    #[inline]
+    fn take(self: Pin<&mut Self>) -> Pin<&mut Take<S>> {
+        // SAFETY: `take` is pinned with the whole, which has no `Drop`, and never moved out of it.
+        unsafe { self.map_unchecked_mut(|this| &mut this.take) }
+    }
+
+    /// Polls it also if others should have their turn: after the first poll it has its place among those who wait.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    pub(crate) fn poll_at_once(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Permit<S>, AcquireError>> {
+        let taken = self.as_mut().take().poll_at_once(cx);
+        taken.map(|taken| permit(taken, self.count))
+    }
+}
+
 impl<S: Home + Deref<Target = Semaphore>> Future for Acquire<S> {
     type Output = Result<Permit<S>, AcquireError>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let count = self.count;
-        // SAFETY: `take` is pinned with the whole, which has no `Drop`, and never moved out of it.
-        let take = unsafe { self.map_unchecked_mut(|this| &mut this.take) };
-        take.poll(cx).map(|taken| match taken {
-            Ok((semaphore, _)) => Ok(Permit { semaphore, count }),
-            Err(permits::Closed) => Err(AcquireError(())),
-        })
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let taken = self.as_mut().take().poll(cx);
+        taken.map(|taken| permit(taken, self.count))
+    }
+}
+
+/// What came of it.
+#[inline]
+fn permit<S: Home + Deref<Target = Semaphore>>(
+    taken: Result<(S, S::Hold), permits::Closed>,
+    count: u32,
+) -> Result<Permit<S>, AcquireError> {
+    match taken {
+        Ok((semaphore, _)) => Ok(Permit { semaphore, count }),
+        Err(permits::Closed) => Err(AcquireError(())),
     }
 }
 

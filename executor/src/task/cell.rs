@@ -134,6 +134,19 @@ pub(crate) fn allocate<F: Future>(
     Ok(cell.cast())
 }
 
+/// The future, where it stays.
+///
+/// # Safety
+/// The caller owns it, it is an `F`, and it is there as long as this is used.
+pub(super) unsafe fn future<'a, F: Future>(task: NonNull<Header>) -> Pin<&'a mut F> {
+    // SAFETY: the header is the first field of the cell, which never moves until it is freed; the future is
+    // there and the caller's.
+    unsafe {
+        let stage = (*task.cast::<Memory<F>>().as_ptr()).stage.get();
+        Pin::new_unchecked(&mut *stage.cast::<F>())
+    }
+}
+
 /// # Safety
 /// The caller owns the future (the task is RUNNING by its doing), and it has neither ended nor been aborted.
 unsafe fn poll<F: Future>(task: NonNull<Header>) -> bool {

@@ -2,7 +2,11 @@
 //! its own, made when it is asked for and freed with the task.
 
 use super::{TaskError, TaskId, finalizers::Finalizer, group::Children};
-use crate::{scheduler::context::OwnContext, sync::WakerSlot, thread::Parking};
+use crate::{
+    scheduler::context::OwnContext,
+    sync::{OwnedSemaphorePermit, WakerSlot},
+    thread::Parking,
+};
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::{
     alloc::Layout,
@@ -61,13 +65,15 @@ pub(crate) struct Extra {
     /// What it waits for, as the last primitive said.
     pub(super) waits_for: AtomicPtr<&'static str>,
 
-    // The core that runs the task only:
+    // The core that runs the task only, or whoever has its function meanwhile:
+    /// The turn of a blocking function that runs: it is given back if that is lost, too.
+    pub(super) turn: UnsafeCell<Option<OwnedSemaphorePermit>>,
     pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
     /// Scopes that it is in, or was when it was lost; the innermost last.
     pub(super) scopes: UnsafeCell<Vec<Arc<dyn Children>>>,
 }
 
-// SAFETY: `finalizers` and `scopes` are touched by the core that runs the task only, one at a time by
+// SAFETY: `turn`, `finalizers` and `scopes` are touched by the core that runs the task only, one at a time by
 // its state; they are `Send`, or the task is local and that core always the same.
 unsafe impl Sync for Extra {}
 
@@ -89,6 +95,7 @@ impl Extra {
             running: AtomicU64::new(0),
             core: AtomicU32::new(0),
             waits_for: AtomicPtr::new(core::ptr::null_mut()),
+            turn: UnsafeCell::new(None),
             finalizers: UnsafeCell::new(Vec::new()),
             scopes: UnsafeCell::new(Vec::new()),
         }

@@ -82,7 +82,7 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     }
 
     fn with(fails_fast: bool) -> Self {
-        let parent = waker::current_header().map(|parent| parent.id());
+        let parent = waker::own_header().map(|parent| parent.id());
         Self(GroupHandle(Group::new(parent, fails_fast)))
     }
 

@@ -1,6 +1,7 @@
 //! Tasks: futures that run by themselves.
 //!
 //! - to start them: `spawn`, `spawn_with`, `try_spawn`; `spawn_local`, `spawn_local_on` for what is not `Send`;
+//! - a function that blocks: `spawn_blocking`;
 //! - to join, cancel or detach them: `TaskHandle`, and `TaskError` for how one ended otherwise;
 //! - several as one: `task_group`, `TaskGroup`, `Supervisor`; from code that is not async, and with what they borrow, `nursery`;
 //! - in a task: `current`, `id`, `parent`, `yield_now`, `is_cancelled`, `check_cancelled`, `on_exit`;
@@ -20,10 +21,13 @@
 //! | `local` | values that follow a task |
 //! | `group`, `supervise` | several tasks as one |
 //! | `call` | a function as a task |
+//! | `blocking` | a function that blocks, as a task |
 //! | `wait` | waiting in code that is not async |
 
 pub mod state;
 
+#[cfg(not(loom))]
+pub(crate) mod blocking;
 #[cfg(not(loom))]
 mod call;
 #[cfg(not(loom))]
@@ -61,6 +65,7 @@ pub(crate) use spawn::{Origin, Start, expect, make, start, start_thread};
 pub(crate) use wait::{assert_may_wait, may_wait, wait_for_part, wait_in_task, wait_outside};
 #[cfg(not(loom))]
 pub use {
+    blocking::{spawn_blocking, try_spawn_blocking},
     error::{Location, Panic, TaskError},
     finalizers::{on_exit, on_exit_local},
     group::{ChildError, GroupHandle, Scope, TaskGroup, nursery, nursery_independent, task_group},

@@ -107,8 +107,8 @@ impl Task {
 
     /// The task that runs here.
     pub(crate) fn try_current() -> Option<Self> {
-        let header = waker::current_header()?;
-        // SAFETY: the task is being polled, in this very context: it cannot end meanwhile.
+        let header = waker::own_header()?;
+        // SAFETY: the task is being polled, or waits for the function that runs here: it cannot end meanwhile.
         Some(unsafe { Self::retain(header.into(), header.id()) })
     }
 
@@ -303,17 +303,17 @@ pub fn try_current() -> Option<Task> {
 /// Outside a task.
 #[track_caller]
 pub fn id() -> TaskId {
-    waker::current_header().expect("no task runs here").id()
+    waker::own_header().expect("no task runs here").id()
 }
 
 /// The task that spawned the one that runs here, if that is known.
 pub fn parent() -> Option<TaskId> {
-    waker::current_header()?.extra()?.parent
+    waker::own_header()?.extra()?.parent
 }
 
 /// Whether the task that runs here was asked to end.
 pub fn is_cancelled() -> bool {
-    waker::current_header().is_some_and(|header| header.state.now().was_cancelled())
+    waker::own_header().is_some_and(|header| header.state.now().was_cancelled())
 }
 
 /// A place where a long computation lets itself be cancelled: goes on at once,

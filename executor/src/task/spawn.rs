@@ -17,7 +17,7 @@ use crate::{
     scheduler::{inherit, shared::Shared, switching::context_for, worker::Worker},
 };
 use alloc::{borrow::Cow, boxed::Box};
-use core::{fmt, future::Future, ptr::NonNull};
+use core::{fmt, future::Future, pin::Pin, ptr::NonNull};
 use hal::preempt;
 
 /// How a task is to be spawned.
@@ -431,6 +431,27 @@ unsafe fn start_task<F: Future>(
     Ok((task, id))
 }
 
+/// Starts a task that any core may come to, in the order of such spawns. `prepare` sees its future first, where
+/// it will stay.
+///
+/// # Safety
+/// As for [`start`]; `prepare` moves nothing out of the future.
+pub(super) unsafe fn start_prepared<F: Future>(
+    shared: &Shared,
+    how: Start,
+    future: F,
+    prepare_future: impl FnOnce(Pin<&mut F>),
+) -> Result<TaskHandle<F::Output>, SpawnError> {
+    // SAFETY: the caller's promise.
+    let task = unsafe { prepare(shared, how, future)? };
+    // SAFETY: just made, with such a future, and nobody knows of it.
+    prepare_future(unsafe { cell::future(task) });
+    // SAFETY: just made, and with two references: one is the handle's.
+    let id = unsafe { enter(Origin::Outside(shared), task)? };
+    // SAFETY: the handle's reference and bit are in the state from birth.
+    Ok(unsafe { TaskHandle::new(task, id) })
+}
+
 /// Makes a task that is in no queue: for whoever polls it at once, or queues it.
 ///
 /// # Safety
@@ -481,7 +502,7 @@ unsafe fn prepare<F: Future>(
     let asks =
         tracked || how.parent.is_some() || how.thread || builder.name.is_some() || builder.tag != 0;
     let extra = if asks {
-        let spawner = || waker::current_header().map(|spawner| spawner.id());
+        let spawner = || waker::own_header().map(|spawner| spawner.id());
         let parent = how.parent.or_else(spawner);
         make_extra(builder, parent, shared.clock.now())?
     } else {

@@ -90,11 +90,25 @@ pub(crate) fn may_wait() -> bool {
 
 /// Waits in the poll of this task, which runs here.
 #[track_caller]
-pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) -> F::Output {
+pub(crate) fn wait_in_task<F: Future>(task: &Header, future: Pin<&mut F>) -> F::Output {
+    wait_hearing(future, |waker| task.pass_on_cancel(waker))
+}
+
+/// The same for a poll that has lent its task to another thread: who cancels it tells that one.
+#[track_caller]
+pub(super) fn wait_for_lent<F: Future>(future: Pin<&mut F>) -> F::Output {
+    wait_hearing(future, |_| {})
+}
+
+/// Waits in the poll that runs here. `hear` is called whenever it is about to be left.
+#[track_caller]
+fn wait_hearing<F: Future>(mut future: Pin<&mut F>, hear: impl Fn(&task::Waker)) -> F::Output {
     assert_may_wait();
     let context = Context::current();
     // Of the context, not of the task: that is polled already.
-    context.header().entry.set(task.entry.get());
+    if let Some(task) = waker::current_header() {
+        context.header().entry.set(task.entry.get());
+    }
     let waker = waker::borrowed(context.header());
     let mut wakes_us = task::Context::from_waker(&waker);
     loop {
@@ -104,7 +118,7 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
         }
         // It may have kept a guard.
         assert_may_wait();
-        task.pass_on_cancel(&waker);
+        hear(&waker);
         super::waits_for(&"wait");
         context.make_tasks_of_offers();
         if let Err(error) = suspend(Leave::ToWait(times_left)) {
@@ -120,7 +134,7 @@ pub(crate) fn wait_in_task<F: Future>(task: &Header, mut future: Pin<&mut F>) ->
 /// As [`wait`].
 #[track_caller]
 pub fn try_wait<F: IntoFuture>(future: F) -> Result<F::Output, TaskError> {
-    let Some(task) = waker::current_header() else {
+    let Some(task) = waker::own_header() else {
         return Ok(wait(future));
     };
     let told = &task.extra_or_new().on_cancel;
@@ -217,7 +231,7 @@ impl Header {
     }
 
     /// It is to wait: if it was cancelled, so are these; else `waker` is to hear of it.
-    fn pass_on_cancel(&self, waker: &task::Waker) {
+    pub(crate) fn pass_on_cancel(&self, waker: &task::Waker) {
         let Some(extra) = self.extra() else {
             return;
         };

@@ -67,30 +67,63 @@ pub(crate) fn has_ended() -> bool {
     context::current().task().addr() & ENDED != 0
 }
 
-/// Set in the context's pointer to its task when that is no task, but a
-/// `block_on` from outside, and the pointer is to the runtime.
+/// Set in the context's pointer to its task when that is no task, but somebody
+/// from outside, and the pointer is to a [`Visitor`].
 const VISITOR: usize = 2;
 
-/// The runtime that waits here for a future of no task.
-pub(crate) fn visited<'a>() -> Option<&'a Shared> {
-    let visited = context::current().task();
-    if visited.addr() & VISITOR == 0 {
+/// Somebody who uses a runtime, and is on none of its cores: a `block_on` while another
+/// thread serves, or a thread that runs a blocking function.
+#[derive(Clone, Copy)]
+struct Visitor<'a> {
+    shared: &'a Shared,
+    /// Whose function it runs.
+    task: Option<&'a Header>,
+}
+
+/// Who visits here, if somebody does.
+fn visitor<'a>() -> Option<&'a Visitor<'a>> {
+    let visitor = context::current().task();
+    if visitor.addr() & VISITOR == 0 {
         return None;
     }
-    // SAFETY: set by `visit`, in this very context, whose caller keeps the runtime.
+    // SAFETY: set by `visit_as`, in this very context, whose caller keeps all of it.
     unsafe {
-        visited
+        visitor
             .map_addr(|at| at & !VISITOR)
-            .cast::<Shared>()
+            .cast::<Visitor<'_>>()
             .as_ref()
     }
 }
 
+/// The runtime that is visited here.
+pub(crate) fn visited<'a>() -> Option<&'a Shared> {
+    visitor().map(|visitor| visitor.shared)
+}
+
+/// The task that runs here: in this context or, where a blocking function runs on a thread beside
+/// the cores, the one that this function is. The caller lets go of it before that ends.
+pub(crate) fn own_header<'a>() -> Option<&'a Header> {
+    current_header().or_else(|| visitor()?.task)
+}
+
 /// Calls `inside` as somebody who visits the runtime.
 pub(crate) fn visit<R>(shared: &Shared, inside: impl FnOnce() -> R) -> R {
+    let task = visitor().and_then(|visitor| visitor.task);
+    visit_as(Visitor { shared, task }, inside)
+}
+
+/// Calls the function of a task where none of its runtime's cores is.
+pub(crate) fn visit_for<R>(task: &Header, function: impl FnOnce() -> R) -> R {
+    // SAFETY: a task's home lives as long as the task.
+    let shared = unsafe { task.home.as_ref() }.shared();
+    let task = Some(task);
+    visit_as(Visitor { shared, task }, function)
+}
+
+fn visit_as<R>(visitor: Visitor<'_>, inside: impl FnOnce() -> R) -> R {
     let context = context::current();
     let before = context.task();
-    let marked = core::ptr::from_ref(shared)
+    let marked = core::ptr::from_ref(&visitor)
         .cast_mut()
         .map_addr(|at| at | VISITOR);
     context.set_task(marked.cast());

@@ -147,7 +147,7 @@ where
     E: Send,
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env, T, E>),
 {
-    let parent = waker::current_header().map(|parent| parent.id());
+    let parent = waker::own_header().map(|parent| parent.id());
     // SAFETY: only the body has it, and children.
     let scope = unsafe { Scope::new(parent, fails_fast) };
     let (result, ended) = scope.run(|| body(&scope));
@@ -249,7 +249,7 @@ impl<T: Send, E: Send> Scope<'_, '_, T, E> {
     #[track_caller]
     pub(crate) fn run<R>(&self, body: impl FnOnce() -> R) -> (Result<R, Payload>, Ended<T, E>) {
         assert_may_wait();
-        let task = waker::current_header();
+        let task = waker::own_header();
         assert!(
             task.is_some() || cores::local().is_null(),
             "a scope was opened by a waker or a policy, where nobody can wait"

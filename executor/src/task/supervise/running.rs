@@ -74,7 +74,7 @@ impl<E> Running<E> {
             within: supervisor.within,
             delay: supervisor.delay,
             longest_delay: supervisor.longest_delay,
-            parent: waker::current_header().map(|parent| parent.id()),
+            parent: waker::own_header().map(|parent| parent.id()),
             children: supervisor
                 .children
                 .into_iter()
