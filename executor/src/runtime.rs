@@ -19,8 +19,8 @@ use crate::{
     },
     sync::WakerSlot,
     task::{
-        self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, local::without_locals,
-        waker,
+        self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, blocking::Rest,
+        local::without_locals, waker,
     },
     thread::held::poll_checked,
 };
@@ -241,13 +241,16 @@ impl Shared {
                     return Some(output);
                 }
             }
+            signal.rest_begins();
             let masked = irq::mask();
             if self.take_seat() {
+                signal.rest.end();
                 return None;
             }
             if !signal.is_set.load(Relaxed) {
                 irq::wait(&masked);
             }
+            signal.rest.end();
         }
     }
 
@@ -268,6 +271,7 @@ impl Shared {
             if let Some(task) = waker::own_header() {
                 task.pass_on_cancel(&waker);
             }
+            signal.rest_begins();
             let masked = irq::mask();
             if self.take_seat() {
                 drop(masked);
@@ -276,6 +280,7 @@ impl Shared {
             } else if !signal.is_set.load(Relaxed) {
                 irq::wait(&masked);
             }
+            signal.rest.end();
         }
     }
 }
@@ -411,6 +416,8 @@ struct Signal {
     is_set: AtomicBool,
     /// What that thread runs meanwhile, if it serves.
     served: WakerSlot,
+    /// It may be a blocking function, which is idle meanwhile.
+    rest: Rest,
 }
 
 impl Signal {
@@ -420,7 +427,12 @@ impl Signal {
             core: cores::this_core(),
             is_set: AtomicBool::new(true),
             served: WakerSlot::new(),
+            rest: Rest::new(),
         })
+    }
+
+    fn rest_begins(&self) {
+        self.rest.begin(|| self.is_set.load(Relaxed));
     }
 
     async fn until_set(&self) {
@@ -446,6 +458,7 @@ impl Wake for Signal {
     fn wake_by_ref(self: &Arc<Self>) {
         // Release pairs with the acquire in `wait_for`.
         self.is_set.store(true, Release);
+        self.rest.end();
         self.served.wake();
         cores::kick(self.core);
     }

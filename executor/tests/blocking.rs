@@ -412,3 +412,26 @@ fn many_come_from_many_places_at_once() {
     assert_eq!(sum.load(SeqCst), 1000);
     assert_eq!(runtime.stats().blocking, 0);
 }
+
+#[test]
+fn virtual_time_stands_still_while_one_is_at_work_and_jumps_when_it_waits() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let runtime = builder(1).virtual_clock().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..20 {
+            let began = Instant::now();
+            let works = spawn_blocking(|| std::thread::sleep(Duration::from_millis(2)));
+            timeout(HOUR, works).await.expect("no time passes").unwrap();
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            let rests = spawn_blocking(|| {
+                thread::sleep(HOUR);
+                // What it waits for takes no time, though it is on another thread.
+                wait(spawn(yield_now())).unwrap();
+                wait(spawn_blocking(|| ())).unwrap();
+                Instant::now()
+            });
+            let late = rests.await.unwrap() - began;
+            assert!(late >= HOUR && late < 2 * HOUR, "{late:?}");
+        }
+    });
+}

@@ -179,7 +179,8 @@ impl Builder {
     }
 
     /// Time that jumps to the next deadline when there is nothing to do, and
-    /// stands still otherwise: tests that sleep for a year are over at once.
+    /// stands still otherwise: tests that sleep for a year are over at once. A
+    /// [blocking function](crate::task::spawn_blocking) is something to do, as long as it does not itself wait for what tasks or timers do.
     pub fn virtual_clock(mut self) -> Self {
         self.config.virtual_clock = true;
         self

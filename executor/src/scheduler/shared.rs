@@ -365,10 +365,12 @@ impl Clock {
         }
     }
 
-    /// Instead of sleeping: jumps to the next deadline, if time is virtual and there is one.
+    /// Instead of sleeping: jumps to the next deadline, if time is virtual and there is one, and no blocking
+    /// function is at work.
     pub(super) fn advance(&self, worker: &Worker) -> bool {
+        let is_held = self.is_virtual && worker.shared().blocking.is_busy();
         let next = worker.timers.next();
-        if !self.is_virtual || next == u64::MAX {
+        if !self.is_virtual || is_held || next == u64::MAX {
             return false;
         }
         self.now.fetch_max(next, Relaxed);

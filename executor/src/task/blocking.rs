@@ -9,6 +9,10 @@
 //! - on the host nothing is preempted, so a thread of the OS calls it (`hal::blocking`), as a visitor
 //!   of the runtime that stands for the task; and the task waits for what comes of it.
 
+mod rest;
+
+pub(crate) use self::rest::Rest;
+
 use super::{
     SpawnError, Start, Task, TaskHandle,
     cell::Header,
@@ -34,6 +38,7 @@ use core::{
 };
 use hal::{
     blocking::Threads,
+    sync::Lock,
     unwind::{self, Payload},
 };
 
@@ -163,6 +168,8 @@ pub(crate) struct Blocking {
     turns: Arc<Semaphore>,
     most: usize,
     threads: Threads,
+    /// Functions on other threads that do not wait for anything of ours: virtual time stands still meanwhile.
+    busy: Arc<Lock<usize>>,
 }
 
 impl Blocking {
@@ -172,6 +179,7 @@ impl Blocking {
             turns: Arc::new(Semaphore::new(most)),
             most,
             threads: Threads::new(most),
+            busy: Arc::new(Lock::new(0)),
         }
     }
 
@@ -183,6 +191,11 @@ impl Blocking {
     /// How many threads are there for them.
     pub(crate) fn threads(&self) -> usize {
         self.threads.count()
+    }
+
+    /// Whether one is at work where no core sees it.
+    pub(crate) fn is_busy(&self) -> bool {
+        *self.busy.lock() != 0
     }
 
     /// No task is left: neither are threads needed.
@@ -311,8 +324,10 @@ where
         tell,
     };
     let config = &shared.config;
-    let threads = &shared.blocking.threads;
+    let Blocking { threads, busy, .. } = &shared.blocking;
+    *busy.lock() += 1;
     if let Err(lent) = threads.run(lent, Lent::call, config.stack, config.blocking_idle) {
+        *busy.lock() -= 1;
         // There is no thread to be had. Rather than never, it is called here, and holds the core.
         return Some((lent.function)());
     }
@@ -320,6 +335,7 @@ where
     let bomb = Bomb("a blocking function runs, and there is no memory for its task to wait for it");
     let outcome = wait_for_lent(pin!(told));
     bomb.defuse();
+    *busy.lock() -= 1;
     match outcome.expect("a thread has it, and calls it") {
         Ok(output) => output,
         Err(panic) => unwind::resume(panic),
