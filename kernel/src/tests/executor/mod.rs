@@ -13,6 +13,7 @@
 //! | `pinned` | tasks that stay on their core |
 //! | `priorities` | who waits lends his priority |
 //! | `preemption` | polls that never await |
+//! | `blocking` | functions that block |
 //! | `lost` | polls whose stack is too small |
 //! | `failures` | tasks that panic or fault |
 //! | `migration` | polls and loops that go on on another core |
@@ -23,6 +24,7 @@
 //! | `memory` | as many tasks and threads as the machine holds |
 
 mod failures;
+mod blocking;
 mod fairness;
 mod lifecycle;
 mod lost;
