@@ -84,7 +84,8 @@ impl Worker {
     /// The same from another core: if this one is in a poll that is less urgent, it is to look up.
     pub(crate) fn post_from_afar(&self, task: NonNull<Header>, word: Word) {
         self.post(task, word);
-        if word.level() > Priority::Normal as usize {
+        // One that nobody serves yet finds it when it begins.
+        if word.level() > Priority::Normal as usize && self.is_served.load(Relaxed) {
             cores::kick(self.core());
         }
         self.shared().notify_core(self.index);

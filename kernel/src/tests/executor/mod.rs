@@ -23,8 +23,8 @@
 //! | `sync` | locks and signals with all cores at them |
 //! | `memory` | as many tasks and threads as the machine holds |
 
-mod failures;
 mod blocking;
+mod failures;
 mod fairness;
 mod lifecycle;
 mod lost;
