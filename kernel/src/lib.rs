@@ -16,7 +16,7 @@ pub mod console;
 #[cfg(target_os = "none")]
 pub mod cores;
 #[cfg(target_os = "none")]
-mod failure;
+pub mod failure;
 #[cfg(target_os = "none")]
 pub mod shell;
 #[cfg(target_os = "none")]

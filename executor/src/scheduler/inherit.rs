@@ -323,6 +323,21 @@ fn change(header: &Header, level: usize, base: Option<usize>) {
     }
 }
 
+/// Wakes whatever waits in the middle of a poll of this task.
+pub(crate) fn wake_contexts_of(header: &Header) {
+    // SAFETY: a task's home lives as long as the task.
+    let shared = unsafe { header.home.as_ref() }.shared();
+    // A policy of the user's own must not be called under a lock: then it hears of it when it goes on by itself.
+    if shared.has_policy() {
+        return;
+    }
+    shared.contexts.each(|context| {
+        if context.polls(header) {
+            waker::wake_task(context.header());
+        }
+    });
+}
+
 // ---- proxies ----
 
 /// A second entry for something that waits in a queue.

@@ -7,7 +7,8 @@
 //! way the core's loop goes on in its spare context, and there [`Worker::bury`] does the rest.
 
 use super::{
-    context::Context, mail::LOST, policy::Reason, shared::Shared, switching, worker::Worker,
+    context::Context, mail::LOST, policy::Reason, shared::Shared, switching, turn::Turn,
+    worker::Worker,
 };
 use crate::{
     shim::try_leak,
@@ -24,6 +25,7 @@ use hal::{
     context::{self, AfterSwitch, ContextBlock},
     cores, irq, preempt,
     traps::{Fault, Switch},
+    unwind,
 };
 
 /// A poll that is left for good, and why.
@@ -40,7 +42,12 @@ pub(crate) enum Cause {
     Error(TaskError),
     /// The registers are those that its context was saved with.
     Fault(Fault),
+    /// It was told to.
+    Doomed,
 }
+
+/// What a task that was told to fail is said to have panicked with.
+const DOOMED: &str = "it was told to fail";
 
 /// That a task is lost, for who finds that it has locked something. It stays for ever.
 pub(super) struct Mark {
@@ -188,6 +195,29 @@ pub(crate) fn on_panic(info: &PanicInfo<'_>, from: (usize, usize)) {
 }
 
 impl Worker {
+    /// A task that was told to fail, and is not in the middle of a poll.
+    #[cold]
+    pub(super) fn fail(header: &Header) -> Turn {
+        let context = context::current();
+        context.set_task(ptr::from_ref(header).cast_mut().cast());
+        // Where nothing unwinds, this does not come back.
+        let Err(panic) = unwind::catch(|| panic!("{DOOMED}"));
+        // SAFETY: this core owns the future: started, and not paused since.
+        unsafe { header.abort(TaskError::Panicked(panic.into())) };
+        context.set_task(ptr::null_mut());
+        Self::finish(header)
+    }
+
+    /// A context that was left in the middle of the poll of a task that was told to fail: nobody goes on with it.
+    #[cold]
+    pub(super) fn fail_left(&self, context: &Context) {
+        let masked = irq::mask();
+        // SAFETY: it was left in a poll, and this is whom it was queued for.
+        let lost = unsafe { Lost::new(context, Cause::Doomed) };
+        self.leave_to_loop(lost);
+        drop(masked);
+    }
+
     /// The loop sees to it before anything else. In a trap, or with interrupts masked.
     fn leave_to_loop(&self, lost: Lost) {
         self.lost.set(Some(lost));
@@ -209,6 +239,11 @@ impl Worker {
                 // SAFETY: it does not run.
                 let registers = unsafe { context.saved() };
                 TaskError::Panicked(Panic::by(&fault, registers))
+            }
+            Cause::Doomed => {
+                // SAFETY: it does not run.
+                let registers = unsafe { context.saved() };
+                TaskError::Panicked(Panic::where_left(DOOMED, registers))
             }
         };
         self.counters.0.lost.add(1);

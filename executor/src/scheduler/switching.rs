@@ -119,6 +119,10 @@ impl Worker {
     pub(super) fn resume(&self, header: &Header) {
         // SAFETY: the caller has seen that it is one.
         let next = unsafe { Context::of(header) };
+        // SAFETY: it was left in the middle of a poll.
+        if unsafe { next.task() }.state.now().is_doomed() {
+            return self.fail_left(next);
+        }
         let masked = irq::mask();
         // SAFETY: it was left in the middle of a poll.
         if let Some(extra) = unsafe { next.task() }.tracked() {

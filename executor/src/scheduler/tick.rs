@@ -15,6 +15,7 @@
 
 use super::{
     context::Context,
+    lost::{Cause, abandon},
     mail::{INBOX, SPARE, TIMER, URGENT},
     switching,
     worker::{KINDS, Worker},
@@ -208,10 +209,19 @@ impl Worker {
     }
 
     /// The end of an interrupt: the context to go on with, if it is to be another.
-    fn preempts(&self, block: &ContextBlock) -> Option<Switch> {
+    fn preempts(&self, block: &'static ContextBlock) -> Option<Switch> {
         if block.task().is_null() {
             self.ticker.is_due.set(false);
             return None;
+        }
+        // SAFETY: a poll is in it, as it has a task.
+        if unsafe { Context::of_block(block).task() }
+            .state
+            .now()
+            .is_doomed()
+            && let Some(switch) = abandon(block, Cause::Doomed)
+        {
+            return Some(switch);
         }
         let is_due = self.ticker.is_due.take();
         if !is_due && !self.is_outranked() {

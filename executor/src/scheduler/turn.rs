@@ -362,6 +362,9 @@ impl Worker {
     }
 
     fn poll_or_end(header: &Header, started: Word) -> Turn {
+        if started.is_doomed() {
+            return Self::fail(header);
+        }
         if started.is_cancelled() {
             return Self::drop_future(header);
         }

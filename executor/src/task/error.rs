@@ -185,6 +185,13 @@ impl Panic {
         Self(Kind::Reported(report.keep()))
     }
 
+    /// Of a poll that was left there, and nobody goes on with, because of this.
+    pub(crate) fn where_left(why: &str, frame: &Frame) -> Self {
+        let from = (frame.program_counter(), frame.frame_pointer());
+        let report = Report::new(format_args!("{why}"), from);
+        Self(Kind::Reported(report.keep()))
+    }
+
     /// Of a fault in a poll that nobody goes on with, and which was saved in this frame.
     pub(crate) fn by(fault: &Fault, frame: &Frame) -> Self {
         let from = (frame.program_counter(), frame.frame_pointer());

@@ -1,9 +1,9 @@
 //! A task, whatever its type: who it is, and what anybody may ask of it.
 
-use super::{cell::Header, extra::Extra, handle, waker};
+use super::{cell::Header, extra::Extra, handle, state::Wake, waker};
 use crate::{
     Priority,
-    scheduler::{context::Context, inherit},
+    scheduler::{context::Context, inherit, schedule},
 };
 use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
@@ -162,6 +162,38 @@ impl Task {
     /// ```
     pub fn set_priority(&self, priority: Priority) {
         inherit::set_base(self, priority as usize);
+    }
+
+    /// Makes it fail, as if it panicked where it is: at its next poll if it waits, at once if it does not await, or waits in the middle of a
+    /// poll. A last resort, and for trying out what happens then: unlike a task that is [cancelled](Self::cancel), one that is left in the middle of
+    /// something keeps what it has for ever, and others may wait for it. False: it has ended, or it is what a `block_on` runs.
+    ///
+    /// On the host one that neither awaits nor waits goes on.
+    ///
+    /// ```
+    /// use executor::{Runtime, TaskError, spawn};
+    ///
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let task = spawn(std::future::pending::<()>());
+    ///     assert!(task.task().fail());
+    ///     assert!(matches!(task.await, Err(TaskError::Panicked(_))));
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    pub fn fail(&self) -> bool {
+        let header = self.header();
+        if self.is_main() {
+            return false;
+        }
+        match header.state.doom() {
+            Wake::Queue(word) => schedule(header, word),
+            Wake::Requeued(word) => inherit::requeued(header, word),
+            // If it waits in the middle of its poll, its context comes out of a queue.
+            Wake::Nothing => inherit::wake_contexts_of(header),
+            Wake::Done => return false,
+        }
+        true
     }
 
     /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).

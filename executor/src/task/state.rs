@@ -74,6 +74,8 @@ const TAKEN: u64 = 1 << 27;
 const AGAIN: u64 = 1 << 28;
 /// No task, but a second entry for one. Never changes.
 const PROXY: u64 = 1 << 29;
+/// To fail, wherever it is: set once.
+const DOOMED: u64 = 1 << 30;
 /// Where a task belongs.
 const PLACE: u64 = LEVEL_MASK | CORE_MASK | PINNED;
 const REFERENCE: u64 = 1 << 32;
@@ -119,6 +121,12 @@ impl Word {
     #[inline]
     pub fn is_stale(self) -> bool {
         self.0 & STALE != 0
+    }
+
+    /// It was told to fail, and has not begun to.
+    #[inline]
+    pub fn is_doomed(self) -> bool {
+        self.0 & (DOOMED | FINAL | DONE) == DOOMED
     }
 
     /// No task, but a second entry for one.
@@ -180,8 +188,16 @@ impl Word {
     /// A task of normal priority, not pinned, not counted, not cancelled, not in its finalizers, on any stack.
     #[inline]
     pub fn is_usual(self) -> bool {
-        const UNUSUAL: u64 =
-            CANCEL | FINAL | TRACKED | PINNED | LEVEL_MASK | CONTEXT | ASIDE | STALE | PROXY;
+        const UNUSUAL: u64 = CANCEL
+            | FINAL
+            | TRACKED
+            | PINNED
+            | LEVEL_MASK
+            | CONTEXT
+            | ASIDE
+            | STALE
+            | PROXY
+            | DOOMED;
         self.0 & UNUSUAL == 0
     }
 
@@ -603,6 +619,11 @@ impl State {
     #[inline]
     pub fn cancel(&self) -> Wake {
         self.ask(QUEUED | CANCEL)
+    }
+
+    /// Tells it to fail: wakes it, so that a core comes by.
+    pub fn doom(&self) -> Wake {
+        self.ask(QUEUED | DOOMED)
     }
 
     #[inline]

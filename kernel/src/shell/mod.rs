@@ -76,6 +76,18 @@ const COMMANDS: &[Command] = &[
         run: Run::Async(|_, argument| Box::pin(tasks::hog(argument))),
     },
     Command {
+        name: "kill",
+        help: "kill <task>: cancel it; it ends at its next await. A task is its id, or its name",
+        takes_argument: true,
+        run: Run::Now(|_, argument| tasks::kill(argument)),
+    },
+    Command {
+        name: "prio",
+        help: "prio <task> low|normal|high|critical: give it another priority",
+        takes_argument: true,
+        run: Run::Now(|_, argument| tasks::prio(argument)),
+    },
+    Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
         takes_argument: false,
@@ -89,7 +101,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "panic",
-        help: "panic [text]: stop all cores and show where each was",
+        help: "panic <task>: make it fail where it is; panic [text]: stop all cores and show where each was",
         takes_argument: true,
         run: Run::Now(panic),
     },
@@ -203,6 +215,7 @@ fn log(_: &Machine, argument: &str) {
 fn panic(_: &Machine, argument: &str) {
     match argument {
         "" => panic!("asked for in the shell"),
+        text if tasks::fail(text) => {}
         text => panic!("{text}"),
     }
 }

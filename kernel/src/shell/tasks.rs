@@ -1,11 +1,12 @@
-//! What the executor does: `tasks`, `stats`, `spawn`, `hog`.
+//! What the executor does: `tasks`, `stats`, `spawn`, `hog`, `kill`, `prio`, `panic <task>`.
 
 use crate::println;
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use executor::{
+    Priority,
     stats::{self, Activity, CoreStats, TaskInfo},
     sync::Semaphore,
-    task::{Builder, yield_now},
+    task::{Builder, Task, yield_now},
     time::{Duration, Instant, sleep},
 };
 use hal::cores::{MAX_CORES, this_core};
@@ -130,6 +131,71 @@ pub(super) fn stats() {
         stats.injected,
         span(stats.age)
     );
+}
+
+/// The task of this id or name; of several with that name the oldest.
+fn find(which: &str) -> Option<Task> {
+    if let Ok(id) = which.parse() {
+        return stats::find(id);
+    }
+    let tasks = stats::tasks();
+    let named = tasks
+        .iter()
+        .filter(|task| task.name.as_deref() == Some(which));
+    stats::find(named.max_by_key(|task| task.age)?.id)
+}
+
+/// The same; says so if there is none.
+fn find_or_tell(which: &str) -> Option<Task> {
+    let task = find(which);
+    match (&task, which) {
+        (Some(_), _) => {}
+        (None, "") => println!("  which task? its id or name, as `tasks` shows them"),
+        (None, _) => println!("  no task is called `{which}`: `tasks` shows those there are"),
+    }
+    task
+}
+
+/// Cancels a task.
+pub(super) fn kill(which: &str) {
+    let Some(task) = find_or_tell(which) else {
+        return;
+    };
+    match task.cancel() {
+        true => println!("  {task:?} is to end at its next await"),
+        false => println!("  {task:?} cannot be cancelled: it is the shell's, or has ended"),
+    }
+}
+
+/// Makes a task fail. False: there is no such task.
+pub(super) fn fail(which: &str) -> bool {
+    let Some(task) = find(which) else {
+        return false;
+    };
+    match task.fail() {
+        true => println!("  {task:?} is to fail; `stats` shows what is in quarantine"),
+        false => println!("  {task:?} cannot fail alone: it is the shell's, or has ended"),
+    }
+    true
+}
+
+/// Gives a task another priority.
+pub(super) fn prio(argument: &str) {
+    let (which, level) = argument.split_once(' ').unwrap_or((argument, ""));
+    let level = level.trim();
+    let is_it = |priority: &&Priority| format!("{priority:?}").eq_ignore_ascii_case(level);
+    let Some(priority) = Priority::ALL.iter().find(is_it) else {
+        println!("  prio <task> low|normal|high|critical");
+        return;
+    };
+    if let Some(task) = find_or_tell(which) {
+        let before = task.priority();
+        task.set_priority(*priority);
+        println!(
+            "  {task:?} was {before:?}, and is {:?} now",
+            task.priority()
+        );
+    }
 }
 
 /// Leaves a task on each core that never awaits, and returns when all of them run.

@@ -275,6 +275,43 @@ fn a_channel_is_closed_by_a_finalizer_of_who_fails() {
 }
 
 #[kernel_test(limit = 120)]
+fn a_task_that_is_told_to_fail_does_so_wherever_it_is() {
+    with_failures(async {
+        for _ in 0..scaled(20) {
+            let is_told_to = |outcome| {
+                let panic = panic_of::<()>(outcome);
+                assert_eq!(panic.message(), "it was told to fail");
+            };
+            // One that waits, one that waits in the middle of its poll, one that never awaits, one that yields.
+            let waits = spawn(pending::<()>());
+            let thread = spawn(async { task::wait(pending::<()>()) });
+            let runs = Arc::new(AtomicUsize::new(0));
+            let running = runs.clone();
+            let hogs = spawn(async move {
+                running.store(1, Relaxed);
+                loop {
+                    hal::pause();
+                }
+            });
+            let yields = spawn(async {
+                loop {
+                    yield_now().await;
+                }
+            });
+            while runs.load(Relaxed) == 0 {
+                yield_now().await;
+            }
+            for task in [&waits, &thread, &hogs, &yields] {
+                assert!(task.task().fail());
+            }
+            for task in [waits, thread, hogs, yields] {
+                is_told_to(task.await);
+            }
+        }
+    });
+}
+
+#[kernel_test(limit = 120)]
 fn many_tasks_fail_at_once_on_all_cores() {
     with_failures(async {
         let count = scaled(100);
