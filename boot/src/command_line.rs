@@ -18,6 +18,8 @@ pub struct Options<'a> {
     pub cores: usize,
     /// `quantum=n`: milliseconds a task may keep its core; 0: for ever.
     pub quantum_ms: u32,
+    /// `watchdog=off|report|kill|panic`: what happens if tasks wait for each other for ever.
+    pub watchdog: Watchdog,
     /// `test=text`: only tests whose name contains it.
     pub test: &'a str,
     /// `long`: the tests that take long, instead of those that do not.
@@ -34,6 +36,31 @@ pub struct Options<'a> {
     pub idle: bool,
     /// `bench`: measure, then switch off.
     pub bench: bool,
+}
+
+/// What the watchdog does when it finds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watchdog {
+    /// It does not look.
+    Off,
+    /// Says what it has found.
+    Report,
+    /// And makes a task fail.
+    Kill,
+    /// And stops the machine.
+    Panic,
+}
+
+impl Watchdog {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "off" => Self::Off,
+            "report" => Self::Report,
+            "kill" => Self::Kill,
+            "panic" => Self::Panic,
+            _ => return None,
+        })
+    }
 }
 
 /// Random moments, chosen by a seed.
@@ -98,6 +125,7 @@ impl Default for Options<'_> {
             log: Level::Info,
             cores: hal::cores::MAX_CORES,
             quantum_ms: 10,
+            watchdog: Watchdog::Report,
             test: "",
             long: false,
             from: 0,
@@ -126,7 +154,7 @@ impl fmt::Display for Complaint<'_> {
             Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
             None => write!(
                 f,
-                "option `{word}` ignored: known are log= cores= quantum= test= from= torture= exit= long tour idle bench"
+                "option `{word}` ignored: known are log= cores= quantum= watchdog= test= from= torture= exit= long tour idle bench"
             ),
         }
     }
@@ -162,6 +190,10 @@ impl<'a> Options<'a> {
             ("quantum", value) => {
                 let quantum = value.and_then(|value| value.parse().ok());
                 self.quantum_ms = quantum.ok_or(Some("quantum=<milliseconds>, 0 for none"))?;
+            }
+            ("watchdog", value) => {
+                let expected = "watchdog=off|report|kill|panic";
+                self.watchdog = value.and_then(Watchdog::parse).ok_or(Some(expected))?;
             }
             ("test", Some(value)) => self.test = value,
             ("test", None) => return Err(Some("test=<part of a name>")),

@@ -365,6 +365,8 @@ pub fn tasks() -> Vec<TaskInfo> {
     crate::runtime::with_current(Shared::tasks)
 }
 
+pub use crate::scheduler::cycles::lock_cycle;
+
 /// [`Runtime::find`] in the runtime that this runs in.
 ///
 /// # Panics

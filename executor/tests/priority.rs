@@ -369,3 +369,36 @@ fn priorities_that_come_and_go_lose_nobody() {
         });
     }
 }
+
+#[test]
+fn tasks_that_wait_for_each_other_are_named() {
+    run(|| async {
+        let (first, second) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let takes = |one: &Arc<Mutex<()>>, other: &Arc<Mutex<()>>, awaits: bool| {
+            let (one, other) = (one.clone(), other.clone());
+            task::spawn(async move {
+                let _one = one.lock().await;
+                yield_now().await;
+                match awaits {
+                    true => drop(other.lock().await),
+                    false => drop(other.lock_blocking()),
+                }
+            })
+        };
+        assert_eq!(executor::stats::lock_cycle(), None);
+        let tasks = [takes(&first, &second, true), takes(&second, &first, false)];
+        let mut ids = tasks.each_ref().map(TaskHandle::id);
+        ids.sort();
+        until(|| executor::stats::lock_cycle().is_some()).await;
+        assert_eq!(executor::stats::lock_cycle().as_deref(), Some(&ids[..]));
+        // One of them waits in the middle of its poll.
+        if cfg!(target_os = "linux") {
+            assert!(tasks.iter().any(|task| !task.task().backtrace().is_empty()));
+        }
+        tasks[0].cancel();
+        let [first, second] = tasks;
+        assert!(first.await.is_err());
+        second.await.unwrap();
+        assert_eq!(executor::stats::lock_cycle(), None);
+    });
+}

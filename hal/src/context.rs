@@ -9,7 +9,7 @@
 //! never onto its stack, which may be unmapped. A voluntary [`switch`] saves
 //! only what a function call must keep, into the same frame.
 
-use crate::{arch, cores::MAX_CORES, stack::Bounds, sync};
+use crate::{arch, cores::MAX_CORES, probe, stack::Bounds, sync};
 pub use arch::Frame;
 use core::{
     cell::UnsafeCell,
@@ -161,6 +161,15 @@ impl ContextBlock {
     pub fn stack(&self) -> Bounds {
         // SAFETY: written only before it runs or by itself; a stopped core's is read after the stop.
         unsafe { *self.stack.get() }
+    }
+
+    /// Program counter and frame pointer, if it does not run now: for a backtrace of what waits. If it does, or goes on meanwhile, they
+    /// may be any numbers.
+    pub fn look_at_place(&self) -> Option<(usize, usize)> {
+        // By probes: somebody may write to it at this moment.
+        let at = |offset| probe::read(self.frame.get().addr() + offset).ok();
+        let (pc, fp) = Frame::PLACE;
+        Some((at(pc)? as usize, at(fp)? as usize))
     }
 
     /// The registers it was saved with.

@@ -33,6 +33,9 @@ pub mod tour;
 pub mod upcalls;
 
 #[cfg(target_os = "none")]
+pub mod watchdog;
+
+#[cfg(target_os = "none")]
 pub use start::{Machine, boot_info, start};
 
 /// Does nothing, for ever, and lets its core sleep: to measure what that costs.

@@ -7,7 +7,7 @@
 
 use boot::BootInfo;
 use executor::{Runtime, time::Duration};
-use kernel::{console, shell, start, tour};
+use kernel::{console, shell, start, tour, watchdog};
 
 boot::entry!(main);
 
@@ -27,6 +27,9 @@ fn main(info: &'static BootInfo) -> ! {
     } else if machine.options.tour {
         runtime.block_on(tour::run(&machine))
     } else {
-        runtime.block_on(shell::run(&machine))
+        runtime.block_on(async {
+            let _goes_on = watchdog::start(machine.options.watchdog);
+            shell::run(&machine).await
+        })
     }
 }

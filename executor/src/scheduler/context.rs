@@ -161,6 +161,13 @@ impl Context {
         unsafe { &*task.cast::<Header>() }
     }
 
+    /// Where it waits, and who has called that; innermost first. If it goes on meanwhile, it may be anything.
+    pub(super) fn backtrace(&self, visit: impl FnMut(usize)) {
+        if let Some((program_counter, frame_pointer)) = self.block.look_at_place() {
+            hal::backtrace::walk(program_counter, frame_pointer, visit);
+        }
+    }
+
     /// Whether this task is polled in it, at this moment.
     pub(super) fn polls(&self, task: &Header) -> bool {
         core::ptr::eq(waker::untagged(self.block.task()).cast(), task)

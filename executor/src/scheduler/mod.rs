@@ -36,6 +36,8 @@ pub mod slot;
 #[cfg(not(loom))]
 pub(crate) mod context;
 #[cfg(not(loom))]
+pub(crate) mod cycles;
+#[cfg(not(loom))]
 pub mod fair;
 #[cfg(not(loom))]
 mod finish;

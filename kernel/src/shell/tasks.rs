@@ -1,6 +1,6 @@
 //! What the executor does: `tasks`, `stats`, `spawn`, `hog`, `kill`, `prio`, `panic <task>`.
 
-use crate::println;
+use crate::{println, watchdog};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use executor::{
     Priority,
@@ -123,6 +123,7 @@ pub(super) fn stats() {
         total.lost,
         total.lost_bytes / 1024
     );
+    println!("  watchdog: {} alarms", watchdog::alarms());
     let by_cores: u64 = stats.cores.iter().map(|core| core.spawned).sum();
     println!(
         "  spawned from outside: {}; live tasks: {}, waiting for any core: {}; counted for {}",

@@ -48,6 +48,12 @@ impl Frame {
         frame
     }
 
+    /// Where in it the program counter is, and where the frame pointer.
+    pub(crate) const PLACE: (usize, usize) = (
+        core::mem::offset_of!(Self, pc),
+        core::mem::offset_of!(Self, fp),
+    );
+
     /// Where it was.
     pub fn program_counter(&self) -> usize {
         self.pc as usize

@@ -68,6 +68,12 @@ impl Frame {
         }
     }
 
+    /// Where in it the program counter is, and where the frame pointer.
+    pub(crate) const PLACE: (usize, usize) = (
+        core::mem::offset_of!(Self, rip),
+        core::mem::offset_of!(Self, rbp),
+    );
+
     /// Where it was.
     pub fn program_counter(&self) -> usize {
         self.rip as usize

@@ -1,8 +1,9 @@
 //! Tasks that panic or fault: they end, who joins them learns why, and all others go on.
 
 use super::{join, scaled, spawn};
-use crate::{failure, symbols};
+use crate::{failure, symbols, watchdog};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use boot::command_line::Watchdog;
 use core::{
     future::{pending, poll_fn},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::*},
@@ -10,7 +11,7 @@ use core::{
 };
 use executor::{
     Runtime, TaskError, stats,
-    sync::{Mutex, Notify, RwLock, channel, oneshot},
+    sync::{Barrier, Mutex, Notify, RwLock, channel, oneshot},
     task::{self, Panic, spawn_local_on, task_group, yield_now},
     thread,
 };
@@ -308,6 +309,37 @@ fn a_task_that_is_told_to_fail_does_so_wherever_it_is() {
                 is_told_to(task.await);
             }
         }
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn a_circle_of_locks_is_broken_by_the_watchdog() {
+    with_failures(async {
+        let alarms = watchdog::alarms();
+        let watchdog = watchdog::start(Watchdog::Kill).expect("it is not off");
+        let locks: Arc<Vec<Mutex<()>>> = Arc::new((0..3).map(|_| Mutex::new(())).collect());
+        let ready = Arc::new(Barrier::new(3));
+        let tasks: Vec<_> = (0..3)
+            .map(|number| {
+                let (locks, ready) = (locks.clone(), ready.clone());
+                spawn(async move {
+                    let _one = locks[number].lock().await;
+                    ready.wait().await;
+                    let next = &locks[(number + 1) % 3];
+                    match number {
+                        0 => drop(next.lock_blocking()),
+                        _ => drop(next.lock().await),
+                    }
+                })
+            })
+            .collect();
+        // One fails, and with its lock the one that waits for that, and so on.
+        for task in tasks {
+            panic_of(task.await);
+        }
+        assert_eq!(watchdog::alarms(), alarms + 1);
+        watchdog.cancel();
+        assert!(watchdog.await.is_err());
     });
 }
 
