@@ -16,13 +16,10 @@ use super::{
     shared::Shared,
     worker::{Worker, release_memory},
 };
-use crate::{
-    queue::List,
-    task::{
-        cell::{Header, VTable},
-        extra::Extra,
-        waker,
-    },
+use crate::task::{
+    cell::{Header, VTable},
+    extra::Extra,
+    waker,
 };
 use alloc::alloc::{alloc, dealloc};
 use core::{
@@ -59,6 +56,8 @@ pub(crate) struct Context {
     is_for_ever: Cell<bool>,
     /// Of the poll that was left for good in it.
     mark: Mark,
+    /// The next in the pool, whose lock guards this. Not the header's link: an entry that does not count may still be in a queue.
+    next: Cell<Option<NonNull<Context>>>,
     /// Its neighbours among all of its runtime, whose lock guards this.
     neighbours: [Cell<*const Context>; 2],
 }
@@ -101,6 +100,7 @@ impl Context {
                 offers: Cell::new(None),
                 is_for_ever: Cell::new(false),
                 mark: Mark::new(),
+                next: Cell::new(None),
                 neighbours: [const { Cell::new(core::ptr::null()) }; 2],
             });
             this.as_ref().block.prepare(bounds, entry, argument);
@@ -391,22 +391,50 @@ impl Drop for OwnContext {
 /// Contexts that nobody uses.
 pub(crate) struct Pool {
     /// Of the usual size.
-    free: Lock<List<Header>>,
+    free: Lock<Pile>,
     /// Those to be freed.
-    doomed: Lock<List<Header>>,
+    doomed: Lock<Pile>,
+}
+
+/// Contexts on top of each other.
+struct Pile {
+    top: Option<NonNull<Context>>,
+    len: usize,
+}
+
+// SAFETY: what it leads to is nobody else's.
+unsafe impl Send for Pile {}
+
+impl Pile {
+    const fn new() -> Self {
+        Self { top: None, len: 0 }
+    }
+
+    fn push(&mut self, context: &Context) {
+        context.next.set(self.top.replace(context.into()));
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<NonNull<Context>> {
+        let top = self.top?;
+        // SAFETY: it is in the pile, so it is there, and nobody else's.
+        self.top = unsafe { top.as_ref() }.next.take();
+        self.len -= 1;
+        Some(top)
+    }
 }
 
 impl Pool {
     pub(super) const fn new() -> Self {
         Self {
-            free: Lock::new(List::new()),
-            doomed: Lock::new(List::new()),
+            free: Lock::new(Pile::new()),
+            doomed: Lock::new(Pile::new()),
         }
     }
 
     /// One that nobody uses.
     pub(super) fn take(&self) -> Option<NonNull<Context>> {
-        self.free.lock().pop_front().map(NonNull::cast)
+        self.free.lock().pop()
     }
 
     /// Keeps one, or dooms it if `keep` are there. True: there are some to be freed.
@@ -416,15 +444,12 @@ impl Pool {
     #[must_use]
     pub(super) unsafe fn put(&self, context: &Context, keep: usize) -> bool {
         let mut free = self.free.lock();
-        let is_kept = context.is_usual && free.len() < keep;
-        // SAFETY: nobody uses it, and its word says RUNNING: it is in no queue, and no waker brings it into one.
-        unsafe {
-            if is_kept {
-                free.push_back(context.header().into());
-            } else {
-                drop(free);
-                self.doomed.lock().push_back(context.header().into());
-            }
+        let is_kept = context.is_usual && free.len < keep;
+        if is_kept {
+            free.push(context);
+        } else {
+            drop(free);
+            self.doomed.lock().push(context);
         }
         !is_kept
     }
@@ -432,10 +457,10 @@ impl Pool {
     /// Frees the doomed. Not in an interrupt.
     pub(super) fn free_doomed(&self) {
         loop {
-            let doomed = self.doomed.lock().pop_front();
+            let doomed = self.doomed.lock().pop();
             let Some(context) = doomed else { break };
             // SAFETY: nobody uses it, and it was just taken out of the list.
-            unsafe { Context::free(context.cast()) };
+            unsafe { Context::free(context) };
         }
     }
 

@@ -84,8 +84,11 @@ impl Worker {
     /// The same from another core: if this one is in a poll that is less urgent, it is to look up.
     pub(crate) fn post_from_afar(&self, task: NonNull<Header>, word: Word) {
         self.post(task, word);
-        // One that nobody serves yet finds it when it begins.
-        if word.level() > Priority::Normal as usize && self.is_served.load(Relaxed) {
+        let is_urgent = word.level() > Priority::Normal as usize
+            || word.level() > Priority::Low as usize && self.is_in_low.load(Relaxed);
+        // One that nobody serves yet finds it when it begins. If it is just about to begin a poll of low priority, the
+        // next tick sees to it.
+        if is_urgent && self.is_served.load(Relaxed) {
             cores::kick(self.core());
         }
         self.shared().notify_core(self.index);

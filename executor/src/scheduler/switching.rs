@@ -22,10 +22,13 @@ use super::{
     shared::Phase,
     worker::Worker,
 };
-use crate::task::{
-    cell::Header,
-    extra::Left,
-    state::{Pause, Word},
+use crate::{
+    Priority,
+    task::{
+        cell::Header,
+        extra::Left,
+        state::{Pause, Word},
+    },
 };
 use core::{
     cell::Cell,
@@ -130,6 +133,8 @@ impl Worker {
             next.count_from(self.shared().clock.now());
         }
         self.counters.0.resumes.add(1);
+        let is_low = next.header().state.now().level() == Priority::Low as usize;
+        self.is_in_low.store(is_low, Relaxed);
         let after = Context::current().after(retire);
         // SAFETY: interrupts are masked; it was queued, so it is saved, and `start` made it ours.
         unsafe { context::switch(next.block(), after) };
@@ -208,6 +213,7 @@ impl Worker {
         // SAFETY: it was left in the middle of a poll.
         let task = unsafe { context.task() };
         let word = task.state.now();
+        self.is_in_low.store(false, Relaxed);
         if word.is_local() {
             self.hold_locals_for(context);
         }

@@ -27,7 +27,7 @@ use crate::{
     },
     trace,
 };
-use core::ptr::NonNull;
+use core::{ptr::NonNull, sync::atomic::Ordering::Relaxed};
 use hal::context;
 
 /// The level of usual tasks, and the bits of its queues.
@@ -355,9 +355,17 @@ impl Worker {
             Self::served().switch_to(own);
             return Turn::Over;
         }
+        let is_low = started.level() == Priority::Low as usize;
+        if is_low {
+            Self::served().is_in_low.store(true, Relaxed);
+        }
         let turn = Self::poll_or_end(header, started);
         // Each turn counts once, where it ends or is left in the middle.
-        Self::served().fairness.count();
+        let worker = Self::served();
+        worker.fairness.count();
+        if is_low {
+            worker.is_in_low.store(false, Relaxed);
+        }
         turn
     }
 

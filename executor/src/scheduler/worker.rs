@@ -130,6 +130,8 @@ pub(crate) struct Worker {
     pub(super) is_many: bool,
     /// Its number in the runtime.
     pub(crate) index: usize,
+    /// It is in a poll of the lowest priority: whoever has something else for it kicks it. Written by the owner.
+    pub(super) is_in_low: AtomicBool,
     /// Its number in the machine; set when it starts.
     pub(super) core: AtomicUsize,
     /// Whether a core serves it now. Only the first of a runtime is ever left.
@@ -205,6 +207,7 @@ impl Worker {
             policy,
             is_many: how.is_many,
             index,
+            is_in_low: AtomicBool::new(false),
             core: AtomicUsize::new(usize::MAX),
             is_served: AtomicBool::new(false),
             offers: Padded(Offers::new()),
