@@ -51,6 +51,8 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(feature = "alloc")]
+mod memory;
 mod shim;
 
 #[cfg(feature = "alloc")]
@@ -78,7 +80,7 @@ pub mod thread;
 pub mod trace;
 
 #[cfg(feature = "alloc")]
-pub use priority::Priority;
+pub use {memory::NoMemory, priority::Priority};
 #[cfg(not(loom))]
 pub mod join;
 #[cfg(not(loom))]
