@@ -94,7 +94,7 @@ async fn send_all(sender: Sender<Message>, number: usize, alive: Alive) -> usize
                 1 => match sender.try_send(next) {
                     Ok(()) => Some(Ok(())),
                     Err(TrySendError::Full(_)) => None,
-                    Err(TrySendError::Closed(message)) => Some(Err(SendError(message))),
+                    Err(error) => Some(Err(SendError(error.into_inner()))),
                 },
                 _ => Some(sender.send(next).await),
             };
@@ -394,7 +394,7 @@ proptest! {
                         model.push(number, true);
                     }
                     Err(TrySendError::Full(_)) => prop_assert!(!can_send && !model.is_closed),
-                    Err(TrySendError::Closed(_)) => prop_assert!(model.is_closed),
+                    Err(error) => prop_assert!(error.is_closed() && model.is_closed),
                 },
                 Step::ForceSend => match sender.force_send(number) {
                     Ok(None) => {

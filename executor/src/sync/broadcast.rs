@@ -47,7 +47,7 @@ use self::{
     error::{RecvError, SendError, TryRecvError},
 };
 use super::proceed;
-use alloc::sync::Arc;
+use crate::{NoMemory, memory::Counted};
 use core::{fmt, future::poll_fn};
 
 /// How many receivers there can be.
@@ -56,7 +56,8 @@ const MOST_RECEIVERS: usize = usize::MAX >> 2;
 /// Makes a channel with room for so many messages, or for as many as the next power of two says.
 ///
 /// # Panics
-/// If that is none, or more than half of all that can be counted.
+/// If that is none, or more than half of all that can be counted; and if there is no memory for it, [`try_channel`] says so
+/// instead.
 ///
 /// ```
 /// let (sender, mut receiver) = executor::sync::broadcast::channel(3);
@@ -67,9 +68,35 @@ const MOST_RECEIVERS: usize = usize::MAX >> 2;
 /// ```
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let sender = Sender::new(capacity);
-    let receiver = sender.subscribe();
-    (sender, receiver)
+    expect(try_channel(capacity))
+}
+
+/// As [`channel`], but says so when there is no memory.
+///
+/// ```
+/// use executor::{NoMemory, sync::broadcast};
+///
+/// let (sender, mut receiver) = broadcast::try_channel(4)?;
+/// sender.send(1).unwrap();
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// # Ok::<(), NoMemory>(())
+/// ```
+///
+/// # Errors
+/// There is no memory for it.
+///
+/// # Panics
+/// If the capacity is 0 or far too large, as [`channel`].
+#[track_caller]
+pub fn try_channel<T: Clone>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), NoMemory> {
+    let sender = Sender::try_new(capacity)?;
+    let receiver = sender.try_subscribe()?;
+    Ok((sender, receiver))
+}
+
+#[track_caller]
+fn expect<T>(made: Result<T, NoMemory>) -> T {
+    made.unwrap_or_else(|NoMemory| panic!("there is no memory for a channel or its receiver"))
 }
 
 /// Sends to all receivers.
@@ -89,7 +116,7 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// }
 /// ```
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
 }
 
 impl<T> Sender<T> {
@@ -109,14 +136,34 @@ impl<T> Sender<T> {
     /// As [`channel`].
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
+        expect(Self::try_new(capacity))
+    }
+
+    /// As [`new`](Self::new), but says so when there is no memory.
+    ///
+    /// ```
+    /// use executor::{NoMemory, sync::broadcast::Sender};
+    ///
+    /// let sender = Sender::<u8>::try_new(4)?;
+    /// assert_eq!(sender.receiver_count(), 0);
+    /// # Ok::<(), NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    ///
+    /// # Panics
+    /// If the capacity is 0 or far too large, as [`channel`].
+    #[track_caller]
+    pub fn try_new(capacity: usize) -> Result<Self, NoMemory> {
         assert!(capacity > 0, "a channel must have room for a message");
         assert!(
             capacity <= usize::MAX >> 1,
             "a channel cannot have room for so many messages"
         );
-        Self {
-            shared: Arc::new(Shared::new(capacity.next_power_of_two())),
-        }
+        let shared = Shared::try_new(capacity.next_power_of_two())?;
+        let shared = Counted::try_new(shared).map_err(|_| NoMemory)?;
+        Ok(Self { shared })
     }
 
     /// Sends a message to all receivers: how many those are. Err: there is none, and here it is again; there may be
@@ -143,8 +190,31 @@ impl<T> Sender<T> {
     /// sender.send(2).unwrap();
     /// assert_eq!(late.try_recv(), Ok(2));
     /// ```
+    ///
+    /// # Panics
+    /// If there is no memory for it; [`try_subscribe`](Self::try_subscribe) says so instead. And if there are far too many.
+    #[track_caller]
     pub fn subscribe(&self) -> Receiver<T> {
-        Receiver::new(&self.shared)
+        expect(self.try_subscribe())
+    }
+
+    /// As [`subscribe`](Self::subscribe), but says so when there is no memory.
+    ///
+    /// ```
+    /// use executor::{NoMemory, sync::broadcast::Sender};
+    ///
+    /// let sender = Sender::new(4);
+    /// let mut receiver = sender.try_subscribe()?;
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// # Ok::<(), NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    #[track_caller]
+    pub fn try_subscribe(&self) -> Result<Receiver<T>, NoMemory> {
+        Receiver::try_new(&self.shared)
     }
 
     /// A sender that does not keep the channel open.
@@ -203,7 +273,7 @@ impl<T> Sender<T> {
     /// assert!(sender.same_channel(&sender.clone()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Counted::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Waits until there is no receiver.
@@ -288,11 +358,11 @@ impl<T> fmt::Debug for Sender<T> {
 /// assert!(receiver.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
 }
 
 impl<T> WeakSender<T> {
-    fn new(shared: &Arc<Shared<T>>) -> Self {
+    fn new(shared: &Counted<Shared<T>>) -> Self {
         shared.state.lock().weak_senders += 1;
         Self {
             shared: shared.clone(),
@@ -374,22 +444,23 @@ impl<T> fmt::Debug for WeakSender<T> {
 /// assert_eq!(sender.len(), 0);
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
     /// The number of the message that it gets next.
     next: u64,
 }
 
 impl<T> Receiver<T> {
-    fn new(shared: &Arc<Shared<T>>) -> Self {
+    #[track_caller]
+    fn try_new(shared: &Counted<Shared<T>>) -> Result<Self, NoMemory> {
         let receivers = shared.state.lock().receivers;
         assert!(
             receivers < MOST_RECEIVERS,
             "a channel cannot have so many receivers"
         );
-        Self {
-            next: shared.add_receiver(),
+        Ok(Self {
+            next: shared.add_receiver()?,
             shared: shared.clone(),
-        }
+        })
     }
 
     /// How many messages were sent that it has not received, also those that were overwritten: if there are more than
@@ -422,7 +493,7 @@ impl<T> Receiver<T> {
     /// assert!(receiver.same_channel(&sender.subscribe()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Counted::ptr_eq(&self.shared, &other.shared)
     }
 
     /// How many senders there are that keep the channel open.
@@ -467,8 +538,31 @@ impl<T: Clone> Receiver<T> {
     /// sender.send(2).unwrap();
     /// assert_eq!(other.try_recv(), Ok(2));
     /// ```
+    ///
+    /// # Panics
+    /// As [`Sender::subscribe`].
+    #[track_caller]
     pub fn resubscribe(&self) -> Self {
-        Self::new(&self.shared)
+        expect(self.try_resubscribe())
+    }
+
+    /// As [`resubscribe`](Self::resubscribe), but says so when there is no memory.
+    ///
+    /// ```
+    /// use executor::{NoMemory, sync::broadcast};
+    ///
+    /// let (sender, receiver) = broadcast::channel(4);
+    /// let mut other = receiver.try_resubscribe()?;
+    /// sender.send(1).unwrap();
+    /// assert_eq!(other.try_recv(), Ok(1));
+    /// # Ok::<(), NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    #[track_caller]
+    pub fn try_resubscribe(&self) -> Result<Self, NoMemory> {
+        Self::try_new(&self.shared)
     }
 
     /// Receives the next message, and waits for it. Dropped before it is ready, it has received none.

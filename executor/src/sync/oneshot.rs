@@ -24,6 +24,7 @@ use self::{
     state::{CLOSED, DONE, RECEIVER_WAITS, Shared, VALUE},
 };
 use super::proceed;
+use crate::NoMemory;
 use core::{
     fmt,
     future::poll_fn,
@@ -42,14 +43,35 @@ use futures_core::future::FusedFuture;
 /// sender.send("hello").unwrap();
 /// assert_eq!(receiver.try_recv(), Ok("hello"));
 /// ```
+///
+/// # Panics
+/// If there is no memory for it; [`try_channel`] says so instead.
+#[track_caller]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    try_channel().unwrap_or_else(|NoMemory| panic!("there is no memory for a channel"))
+}
+
+/// As [`channel`], but says so when there is no memory.
+///
+/// ```
+/// use executor::{NoMemory, sync::oneshot};
+///
+/// let (sender, mut receiver) = oneshot::try_channel()?;
+/// sender.send("hello").unwrap();
+/// assert_eq!(receiver.try_recv(), Ok("hello"));
+/// # Ok::<(), NoMemory>(())
+/// ```
+///
+/// # Errors
+/// There is no memory for it.
+pub fn try_channel<T>() -> Result<(Sender<T>, Receiver<T>), NoMemory> {
     #[cfg(not(loom))]
     left::free();
-    let shared = Shared::new();
+    let shared = Shared::try_new()?;
     let receiver = Receiver {
         shared: Some(shared),
     };
-    (Sender { shared }, receiver)
+    Ok((Sender { shared }, receiver))
 }
 
 /// Sends the value, once.

@@ -41,7 +41,7 @@ use self::{
     shared::{Shared, Version},
 };
 use super::{RwLockReadGuard, proceed};
-use alloc::sync::Arc;
+use crate::memory::Counted;
 use core::{fmt, future::poll_fn, marker::PhantomData, mem, ops::Deref};
 use hal::sync::atomic::Ordering::Relaxed;
 
@@ -53,10 +53,31 @@ use hal::sync::atomic::Ordering::Relaxed;
 /// sender.send("world").unwrap();
 /// assert_eq!(*receiver.borrow(), "world");
 /// ```
+///
+/// # Panics
+/// If there is no memory for it; [`try_channel`] says so instead.
+#[track_caller]
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
     (sender, receiver)
+}
+
+/// As [`channel`], but gives the value back when there is no memory.
+///
+/// ```
+/// let (sender, receiver) = executor::sync::watch::try_channel(1)?;
+/// sender.send(2).unwrap();
+/// assert_eq!(*receiver.borrow(), 2);
+/// # Ok::<(), i32>(())
+/// ```
+///
+/// # Errors
+/// There is no memory for it, and here is the value again.
+pub fn try_channel<T>(value: T) -> Result<(Sender<T>, Receiver<T>), T> {
+    let sender = Sender::try_new(value)?;
+    let receiver = sender.subscribe();
+    Ok((sender, receiver))
 }
 
 /// Changes the value.
@@ -69,7 +90,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(*receiver.borrow(), 3);
 /// ```
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
 }
 
 impl<T> Sender<T> {
@@ -83,10 +104,32 @@ impl<T> Sender<T> {
     /// let receiver = sender.subscribe();
     /// assert_eq!(*receiver.borrow(), 1);
     /// ```
+    ///
+    /// # Panics
+    /// If there is no memory for it; [`try_new`](Self::try_new) says so instead.
+    #[track_caller]
     pub fn new(value: T) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(value)),
+        match Self::try_new(value) {
+            Ok(sender) => sender,
+            Err(_) => panic!("there is no memory for a channel"),
         }
+    }
+
+    /// As [`new`](Self::new), but gives the value back when there is no memory.
+    ///
+    /// ```
+    /// use executor::sync::watch::Sender;
+    ///
+    /// let sender = Sender::try_new(1)?;
+    /// assert_eq!(*sender.borrow(), 1);
+    /// # Ok::<(), i32>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it, and here is the value again.
+    pub fn try_new(value: T) -> Result<Self, T> {
+        let shared = Counted::try_new(Shared::new(value)).map_err(Shared::into_value)?;
+        Ok(Self { shared })
     }
 
     /// Replaces the value, and wakes all who wait for a change. Err: nobody watches, and nothing has changed.
@@ -236,7 +279,7 @@ impl<T> Sender<T> {
     /// assert!(sender.same_channel(&sender.clone()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Counted::ptr_eq(&self.shared, &other.shared)
     }
 }
 
@@ -279,13 +322,13 @@ impl<T> fmt::Debug for Sender<T> {
 /// assert_eq!((receiver.has_changed(), other.has_changed()), (Ok(false), Ok(true)));
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
     /// What it has seen.
     seen: Version,
 }
 
 impl<T> Receiver<T> {
-    fn new(shared: &Arc<Shared<T>>, seen: Version) -> Self {
+    fn new(shared: &Counted<Shared<T>>, seen: Version) -> Self {
         // Relaxed: it is a number, and whoever counts down to 0 was counted before.
         shared.receivers.fetch_add(1, Relaxed);
         Self {
@@ -437,7 +480,7 @@ impl<T> Receiver<T> {
     /// assert!(receiver.same_channel(&receiver.clone()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Counted::ptr_eq(&self.shared, &other.shared)
     }
 }
 

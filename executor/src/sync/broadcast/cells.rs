@@ -14,6 +14,7 @@
 //! is always one: sending neither waits nor allocates. The last one at such a cell makes it a spare.
 
 use crate::{
+    memory::{NoMemory, try_box, try_slice},
     queue::{Linked, List},
     shim::{Lock, Panics, UnsafeCell, ordering},
     sync::Notify,
@@ -212,9 +213,9 @@ impl<T> State<T> {
 
 impl<T> Shared<T> {
     /// A channel with one sender, and no receiver. The capacity is a power of two.
-    pub fn new(capacity: usize) -> Self {
+    pub fn try_new(capacity: usize) -> Result<Self, NoMemory> {
         // And a spare one for the first receiver.
-        let made: Box<[_]> = (0..=capacity).map(|_| Cell::new(false)).collect();
+        let made = try_slice(capacity + 1, |_| Some(Cell::new(false)))?;
         let made = NonNull::from(Box::leak(made));
         let cell = |index| {
             // SAFETY: there are so many.
@@ -225,12 +226,17 @@ impl<T> Shared<T> {
             unread: 0,
             is_vacant: true,
         };
+        let Ok(ring) = try_slice(capacity, |index| Some(slot(index))) else {
+            // SAFETY: leaked above, and nobody knows of it.
+            drop(unsafe { Box::from_raw(made.as_ptr()) });
+            return Err(NoMemory);
+        };
         let mut spares = List::new();
         // SAFETY: cells stay where they are, and this one is in no list.
         unsafe { spares.push_back(cell(capacity)) };
-        Self {
+        Ok(Self {
             state: Lock::new(State {
-                ring: (0..capacity).map(slot).collect(),
+                ring,
                 sent: 0,
                 receivers: 0,
                 readers: 0,
@@ -242,7 +248,7 @@ impl<T> Shared<T> {
             sent: Notify::new(),
             unheard: Notify::new(),
             made,
-        }
+        })
     }
 
     /// Sends to all receivers: how many those are.
@@ -261,7 +267,7 @@ impl<T> Shared<T> {
     }
 
     /// One more receiver: the number of the first message that it gets.
-    pub fn add_receiver(&self) -> u64 {
+    pub fn add_receiver(&self) -> Result<u64, NoMemory> {
         let mut new = None;
         loop {
             let mut state = self.state.lock();
@@ -271,7 +277,7 @@ impl<T> Shared<T> {
                     // Made without the lock.
                     None => {
                         drop(state);
-                        new = Some(Box::new(Cell::new(true)));
+                        new = Some(try_box(Cell::new(true)).map_err(|_| NoMemory)?);
                         continue;
                     }
                     Some(cell) => {
@@ -285,7 +291,7 @@ impl<T> Shared<T> {
             state.receivers += 1;
             let next = state.sent;
             drop(state);
-            return next;
+            return Ok(next);
         }
     }
 

@@ -80,15 +80,21 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Puts a value at the end. Allocates at times, so not in interrupts.
-    #[inline]
+    /// Puts a value at the end.
+    #[cfg(any(test, loom))]
     pub fn push(&self, value: T) {
         if self.try_push(value).is_err() {
-            handle_alloc_error(Block::<T>::LAYOUT);
+            Self::out_of_memory();
         }
     }
 
-    /// Puts a value at the end, or gives it back if there is no memory.
+    /// There is no memory for another block, and nobody to tell.
+    #[cold]
+    pub fn out_of_memory() -> ! {
+        handle_alloc_error(Block::<T>::LAYOUT)
+    }
+
+    /// Puts a value at the end, or gives it back if there is no memory. Allocates at times, so not in interrupts.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<(), T> {
         let tail = self.new_end.tail.load(Relaxed);

@@ -31,6 +31,8 @@ pub enum TrySendError<T> {
     Full(T),
     /// The channel is closed.
     Closed(T),
+    /// The channel has no bound, and there is no memory for one more.
+    NoMemory(T),
 }
 
 /// Why something was not sent in time; and what.
@@ -122,7 +124,7 @@ impl<T> TrySendError<T> {
     /// ```
     pub fn into_inner(self) -> T {
         match self {
-            Self::Full(value) | Self::Closed(value) => value,
+            Self::Full(value) | Self::Closed(value) | Self::NoMemory(value) => value,
         }
     }
 
@@ -205,7 +207,7 @@ impl<T> From<SendError<T>> for SendTimeoutError<T> {
 impl<T> From<TrySendError<T>> for SendTimeoutError<T> {
     fn from(error: TrySendError<T>) -> Self {
         match error {
-            TrySendError::Full(value) => Self::Timeout(value),
+            TrySendError::Full(value) | TrySendError::NoMemory(value) => Self::Timeout(value),
             TrySendError::Closed(value) => Self::Closed(value),
         }
     }
@@ -258,7 +260,8 @@ macro_rules! said {
 said!(SendError: Self(_) => "SendError(..)", CLOSED);
 said!(TrySendError:
     Self::Full(_) => "Full(..)", "the channel is full";
-    Self::Closed(_) => "Closed(..)", CLOSED);
+    Self::Closed(_) => "Closed(..)", CLOSED;
+    Self::NoMemory(_) => "NoMemory(..)", "there is no memory for the message");
 said!(SendTimeoutError:
     Self::Timeout(_) => "Timeout(..)", LATE;
     Self::Closed(_) => "Closed(..)", CLOSED);

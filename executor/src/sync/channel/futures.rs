@@ -1,12 +1,12 @@
 //! The futures of all channels: try at once, or wait.
 
 use super::{RecvError, SendError, TryRecvError, TrySendError};
+#[cfg(feature = "alloc")]
+use crate::memory::Counted;
 use crate::{
     shim::UnsafeCell,
     sync::{proceed, wait_list::Waiter},
 };
-#[cfg(feature = "alloc")]
-use alloc::sync::Arc;
 use core::{
     fmt, hint,
     marker::PhantomData,
@@ -389,7 +389,7 @@ impl Receiving {
 
 /// What both ends share, as they refer to it.
 #[cfg(feature = "alloc")]
-impl<T, C: Channel<T>> Channel<T> for Arc<C> {
+impl<T, C: Channel<T>> Channel<T> for Counted<C> {
     #[inline(always)]
     fn send_now(&self, value: T) -> Result<(), T> {
         C::send_now(self, value)

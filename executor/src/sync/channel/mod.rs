@@ -154,7 +154,7 @@ pub use fixed::{StaticChannel, StaticRecv, StaticSend};
 pub use futures::{RecvFrom, SendTo};
 #[cfg(feature = "alloc")]
 pub use {
-    ends::{bounded, unbounded},
+    ends::{bounded, try_bounded, try_unbounded, unbounded},
     receiver::{Receiver, Recv, WeakReceiver},
     sender::{Send, Sender, WeakSender},
 };
@@ -162,7 +162,7 @@ pub use {
 #[cfg(feature = "alloc")]
 mod ends {
     use super::{Receiver, Sender, shared::Shared};
-    use alloc::sync::Arc;
+    use crate::{NoMemory, memory::Counted};
 
     /// A channel for so many messages.
     ///
@@ -182,9 +182,32 @@ mod ends {
     /// ```
     ///
     /// # Panics
-    /// If there cannot be so many: more than an eighth of `usize` counts. If there is no memory for them, that is as for a `Vec`.
+    /// If there cannot be so many: more than an eighth of `usize` counts. And if there is no memory for them; [`try_bounded`] says
+    /// so instead.
+    #[track_caller]
     pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-        both(Shared::bounded(capacity))
+        expect(try_bounded(capacity))
+    }
+
+    /// As [`bounded`], but says so when there is no memory.
+    ///
+    /// ```
+    /// use executor::{NoMemory, sync::channel::try_bounded};
+    ///
+    /// let (sender, receiver) = try_bounded(1)?;
+    /// sender.try_send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// # Ok::<(), NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for so many.
+    ///
+    /// # Panics
+    /// If there cannot be so many, as [`bounded`].
+    #[track_caller]
+    pub fn try_bounded<T>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), NoMemory> {
+        both(Shared::bounded(capacity)?)
     }
 
     /// A channel for as many messages as there is memory for. Not for interrupts.
@@ -196,13 +219,39 @@ mod ends {
     /// }
     /// assert_eq!(receiver.len(), 1000);
     /// ```
+    ///
+    /// # Panics
+    /// If there is no memory for it; [`try_unbounded`] says so instead. So do sends later: there [`try_send`](Sender::try_send) does.
+    #[track_caller]
     pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+        expect(try_unbounded())
+    }
+
+    /// As [`unbounded`], but says so when there is no memory.
+    ///
+    /// ```
+    /// use executor::{NoMemory, sync::channel::try_unbounded};
+    ///
+    /// let (sender, receiver) = try_unbounded()?;
+    /// sender.try_send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// # Ok::<(), NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_unbounded<T>() -> Result<(Sender<T>, Receiver<T>), NoMemory> {
         both(Shared::unbounded())
     }
 
-    fn both<T>(shared: Shared<T>) -> (Sender<T>, Receiver<T>) {
-        let shared = Arc::new(shared);
-        (Sender::new(shared.clone()), Receiver::new(shared))
+    fn both<T>(shared: Shared<T>) -> Result<(Sender<T>, Receiver<T>), NoMemory> {
+        let shared = Counted::try_new(shared).map_err(|_| NoMemory)?;
+        Ok((Sender::new(shared.clone()), Receiver::new(shared)))
+    }
+
+    #[track_caller]
+    fn expect<T>(ends: Result<T, NoMemory>) -> T {
+        ends.unwrap_or_else(|NoMemory| panic!("there is no memory for a channel"))
     }
 }
 
@@ -328,7 +377,7 @@ macro_rules! both_ends {
             /// assert!(!receiver.same_channel(&bounded(1).1));
             /// ```
             pub fn same_channel(&self, other: &Self) -> bool {
-                Arc::ptr_eq(&self.shared, &other.shared)
+                Counted::ptr_eq(&self.shared, &other.shared)
             }
         }
 

@@ -5,7 +5,8 @@ use super::{
     futures::{Channel, Receiving, RecvFrom},
     shared::Shared,
 };
-use alloc::{boxed::Box, sync::Arc};
+use crate::memory::Counted;
+use alloc::boxed::Box;
 use core::{fmt, pin::Pin};
 
 /// Future of [`Receiver::recv`].
@@ -20,7 +21,7 @@ use core::{fmt, pin::Pin};
 /// sender.try_send(1).unwrap();
 /// assert_eq!(block_on_simple(next(&receiver)), Ok(1));
 /// ```
-pub type Recv<'a, T> = RecvFrom<'a, T, Arc<Shared<T>>>;
+pub type Recv<'a, T> = RecvFrom<'a, T, Counted<Shared<T>>>;
 
 /// The end of a channel that receives. Each message goes to one of its clones. When the last is
 /// dropped, the channel is closed, and what is in it is dropped.
@@ -40,13 +41,13 @@ pub type Recv<'a, T> = RecvFrom<'a, T, Arc<Shared<T>>>;
 /// });
 /// ```
 pub struct Receiver<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) shared: Counted<Shared<T>>,
     /// As a stream: it has had to wait, and may do so now.
     pub(super) stream: Option<Pin<Box<Receiving>>>,
 }
 
 impl<T> Receiver<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+    pub(super) fn new(shared: Counted<Shared<T>>) -> Self {
         Self {
             shared,
             stream: None,
@@ -180,7 +181,7 @@ impl<T> Drop for Receiver<T> {
 /// assert!(sender.is_closed());
 /// ```
 pub struct WeakReceiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
 }
 
 impl<T> WeakReceiver<T> {

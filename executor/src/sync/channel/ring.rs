@@ -23,6 +23,8 @@ use super::{
     TrySendError,
     published::{Guard, guard, relax, wait_until},
 };
+#[cfg(feature = "alloc")]
+use crate::memory::{NoMemory, try_slice};
 use crate::shim::{UnsafeCell, const_unless_loom, ordering};
 use core::{marker::PhantomData, mem::MaybeUninit};
 use hal::sync::atomic::{AtomicUsize, Ordering::*};
@@ -92,13 +94,13 @@ pub struct Boxed<T> {
 #[cfg(feature = "alloc")]
 impl<T> Boxed<T> {
     /// At least so many.
-    pub fn new(least: usize) -> Self {
+    pub fn try_new(least: usize) -> Result<Self, NoMemory> {
         let count = least.checked_next_power_of_two();
         let count = count.expect("a channel cannot have so many places");
-        Self {
+        Ok(Self {
             mask: count - 1,
-            slots: (0..count).map(Slot::new).collect(),
-        }
+            slots: try_slice(count, |number| Some(Slot::new(number)))?,
+        })
     }
 }
 

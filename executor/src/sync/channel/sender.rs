@@ -6,8 +6,8 @@ use super::{
     shared::Shared,
     traits::Sinking,
 };
-use crate::{shim::Panics, sync::Wait};
-use alloc::{boxed::Box, sync::Arc};
+use crate::{memory::Counted, shim::Panics, sync::Wait};
+use alloc::boxed::Box;
 use core::{fmt, pin::Pin};
 
 /// Future of [`Sender::send`].
@@ -22,7 +22,7 @@ use core::{fmt, pin::Pin};
 /// assert_eq!(block_on_simple(greet(&sender, "core")), Ok(()));
 /// assert_eq!(receiver.try_recv().unwrap(), "hello, core");
 /// ```
-pub type Send<'a, T> = SendTo<'a, T, Arc<Shared<T>>>;
+pub type Send<'a, T> = SendTo<'a, T, Counted<Shared<T>>>;
 
 /// The end of a channel that sends. Clones of it send to the same; when the last is dropped, the channel is closed.
 ///
@@ -38,7 +38,7 @@ pub type Send<'a, T> = SendTo<'a, T, Arc<Shared<T>>>;
 /// assert_eq!(receiver.try_recv(), Ok(1));
 /// ```
 pub struct Sender<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) shared: Counted<Shared<T>>,
     /// As a sink: a message that is not sent yet.
     pub(super) sink: Option<Pin<Box<Sinking<T>>>>,
     /// As a sink: it was closed, and is not counted any more.
@@ -46,7 +46,7 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+    pub(super) fn new(shared: Counted<Shared<T>>) -> Self {
         Self {
             shared,
             sink: None,
@@ -68,12 +68,16 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert_eq!(block_on_simple(sender.send(2)), Err(SendError(2)));
     /// ```
+    ///
+    /// # Panics
+    /// When it is polled: if the channel has no bound, and there is no memory. [`try_send`](Self::try_send) says so instead.
     #[inline]
     pub fn send(&self, value: T) -> Send<'_, T> {
         SendTo::new(&self.shared, value)
     }
 
-    /// Sends a message if there is a place and nobody waits for it. To a bounded channel in interrupts too.
+    /// Sends a message if there is a place and nobody waits for it. To a bounded channel in interrupts too. To one without a
+    /// bound, if there is memory.
     ///
     /// In an interrupt it may find the last place still being emptied by whom it has interrupted: then it is full.
     ///
@@ -93,7 +97,7 @@ impl<T> Sender<T> {
 
     /// Sends a message in any case: if the channel is full, the oldest message gives way, and is returned.
     ///
-    /// For a channel of capacity 0 that is this very message, unless somebody waits for it.
+    /// For a channel of capacity 0 that is this very message, unless somebody waits for it; and for one without a bound, if there is no memory.
     ///
     /// ```
     /// use executor::sync::channel::bounded;
@@ -225,7 +229,7 @@ impl<T> Drop for Sender<T> {
 /// assert!(receiver.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Counted<Shared<T>>,
 }
 
 impl<T> WeakSender<T> {

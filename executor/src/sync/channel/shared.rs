@@ -11,7 +11,11 @@ use super::{
     ring::Boxed,
     unbounded::Unbounded,
 };
-use crate::sync::{Event, permits, wait_list::Waiter};
+use crate::{
+    NoMemory,
+    memory::try_box,
+    sync::{Event, permits, wait_list::Waiter},
+};
 use alloc::boxed::Box;
 use core::{
     pin::Pin,
@@ -50,15 +54,18 @@ macro_rules! each {
 }
 
 impl<T> Shared<T> {
-    pub fn bounded(capacity: usize) -> Self {
+    pub fn bounded(capacity: usize) -> Result<Self, NoMemory> {
         assert!(
             capacity < permits::MAX,
             "a channel cannot have so many places"
         );
         // One slot more for what is sent by force.
-        let ring = Bounded::new(capacity, Boxed::new(capacity + 1));
-        let rendezvous = (capacity == 0).then(|| Box::new(Rendezvous::new()));
-        Self::new(Bounded(ring), rendezvous)
+        let ring = Bounded::new(capacity, Boxed::try_new(capacity + 1)?);
+        let rendezvous = match capacity {
+            0 => Some(try_box(Rendezvous::new()).map_err(|_| NoMemory)?),
+            _ => None,
+        };
+        Ok(Self::new(Bounded(ring), rendezvous))
     }
 
     pub fn unbounded() -> Self {
@@ -115,7 +122,7 @@ impl<T> Shared<T> {
             (None, Bounded(channel)) => channel.force_send(value),
             _ => match self.try_send(value) {
                 Ok(()) => Ok(None),
-                Err(TrySendError::Full(value)) => Ok(Some(value)),
+                Err(TrySendError::Full(value) | TrySendError::NoMemory(value)) => Ok(Some(value)),
                 Err(TrySendError::Closed(value)) => Err(SendError(value)),
             },
         }

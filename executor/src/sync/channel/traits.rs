@@ -148,7 +148,8 @@ impl<T> Sink<T> for Sender<T> {
         match self.shared.try_send(value) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(value)) => Err(SendError(value)),
-            Err(TrySendError::Full(value)) => {
+            // Without memory for it, whoever polls the sink next hears of that.
+            Err(TrySendError::Full(value) | TrySendError::NoMemory(value)) => {
                 let sinking = self.sink.get_or_insert_with(|| {
                     Box::pin(Sinking {
                         waiter: Waiter::new(),

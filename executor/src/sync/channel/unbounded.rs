@@ -90,6 +90,7 @@ impl<T> Unbounded<T> {
         }
     }
 
+    /// It is closed, or there is no memory.
     #[cold]
     #[inline(never)]
     fn refuse(&self, value: T) -> Result<(), T> {
@@ -134,7 +135,9 @@ impl<T> Channel<T> for Unbounded<T> {
         if (sum as isize) < 0 {
             return self.refuse(value);
         }
-        self.blocks.push(value);
+        if let Err(value) = self.blocks.try_push(value) {
+            return self.refuse(value);
+        }
         if self.items.give_one() {
             self.drop_up_to(1);
         }
@@ -148,8 +151,11 @@ impl<T> Channel<T> for Unbounded<T> {
     }
 
     fn try_send_again(&self, value: T) -> Result<(), TrySendError<T>> {
-        // It was not sent just now, so it is closed.
-        Err(TrySendError::Closed(value))
+        // It was not sent just now.
+        Err(match self.is_closed() {
+            true => TrySendError::Closed(value),
+            false => TrySendError::NoMemory(value),
+        })
     }
 
     #[cold]
@@ -169,7 +175,10 @@ impl<T> Channel<T> for Unbounded<T> {
         value: &Value<T>,
         _: &Waker,
     ) -> Poll<Result<(), SendError<T>>> {
-        // It was not sent at once, so it is closed.
+        // It was not sent at once.
+        if !self.is_closed() {
+            Blocks::<T>::out_of_memory();
+        }
         // SAFETY: nobody waits to send.
         Poll::Ready(Err(SendError(unsafe { value.take() })))
     }

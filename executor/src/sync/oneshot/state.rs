@@ -14,6 +14,7 @@
 //! then its owner takes it back; the bit is set for nothing then. So whoever waits is woken, and each waker is dropped once.
 
 use crate::{
+    memory::{NoMemory, try_box},
     shim::{UnsafeCell, discard, ordering, wake},
     sync::clone_waker,
 };
@@ -75,9 +76,9 @@ struct Taken {
 
 impl<T> Shared<T> {
     /// For a sender and a receiver; the second of them to leave frees it.
-    pub fn new() -> NonNull<Self> {
+    pub fn try_new() -> Result<NonNull<Self>, NoMemory> {
         let place = || Place(UnsafeCell::new(MaybeUninit::uninit()));
-        let shared = Box::new(Self {
+        let shared = try_box(Self {
             word: AtomicU8::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
             receiver: place(),
@@ -85,7 +86,8 @@ impl<T> Shared<T> {
             #[cfg(loom)]
             _freed: loom::alloc::Track::new(()),
         });
-        NonNull::from(Box::leak(shared))
+        let shared = shared.map_err(|_| NoMemory)?;
+        Ok(NonNull::from(Box::leak(shared)))
     }
 
     /// The word.

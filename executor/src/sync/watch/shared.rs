@@ -72,6 +72,11 @@ impl<T> Shared<T> {
         }
     }
 
+    /// The value, of what nobody shares.
+    pub fn into_value(self) -> T {
+        self.value.into_inner()
+    }
+
     /// The version now, and whether it is the last.
     pub fn now(&self) -> Now {
         // Acquire pairs with the releases in `change` and `close`: who sees a version sees what was done before it was sent.
