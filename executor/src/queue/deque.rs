@@ -33,6 +33,7 @@ use super::{
     slots::{Claimed, Slots},
     unpack,
 };
+use crate::NoMemory;
 use core::ptr::{self, NonNull};
 use hal::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -73,12 +74,21 @@ impl<T> Deque<T> {
         Self::starting_at(capacity, 0)
     }
 
+    /// The same; Err: there is no memory.
+    pub fn try_new(capacity: usize) -> Result<Self, NoMemory> {
+        Ok(Self::with(Slots::try_new(capacity)?, 0))
+    }
+
     /// As if it had been used for a while, so that tests see its counters wrap.
     #[doc(hidden)]
     pub fn starting_at(capacity: usize, count: u32) -> Self {
+        Self::with(Slots::new(capacity), count)
+    }
+
+    fn with(slots: Slots<T>, count: u32) -> Self {
         Self {
             new_end: Padded(NewEnd {
-                slots: Slots::new(capacity),
+                slots,
                 pushes: AtomicU32::new(count.wrapping_add(count)),
             }),
             old_end: Padded(OldEnd {

@@ -9,6 +9,7 @@
 //! `Relaxed` is enough: the words around them order the accesses. Under loom, a
 //! cell next to each slot checks that.
 
+use crate::memory::{NoMemory, try_slice};
 use alloc::boxed::Box;
 use core::ptr::{self, NonNull};
 use hal::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -73,14 +74,18 @@ pub(super) struct Slots<T> {
 
 impl<T> Slots<T> {
     pub(super) fn new(capacity: usize) -> Self {
+        Self::try_new(capacity).expect("no memory for a queue")
+    }
+
+    pub(super) fn try_new(capacity: usize) -> Result<Self, NoMemory> {
         assert!(
             capacity.is_power_of_two() && capacity <= 1 << 31,
             "a queue's capacity is a power of two, at most 2^31"
         );
-        Self {
-            slots: (0..capacity).map(|_| Slot::new()).collect(),
+        Ok(Self {
+            slots: try_slice(capacity, |_| Some(Slot::new()))?,
             mask: (capacity - 1) as u32,
-        }
+        })
     }
 
     #[inline]

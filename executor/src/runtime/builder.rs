@@ -1,8 +1,11 @@
 //! What a runtime is made of, and making one.
 
 use super::{Runtime, serve};
-use crate::scheduler::{policy::Policy, shared::Shared, worker::Worker};
-use alloc::boxed::Box;
+use crate::{
+    NoMemory,
+    scheduler::{policy::Policy, shared::Shared, worker::Worker},
+};
+use alloc::{boxed::Box, vec::Vec};
 use core::{fmt, sync::atomic::Ordering::Relaxed, time::Duration};
 use hal::lot;
 
@@ -91,7 +94,7 @@ pub enum BuildError {
     Tick,
     /// At least one blocking function must be able to run.
     NoBlockingThreads,
-    /// There is no memory for the stacks of its cores.
+    /// There is no memory for its queues, or for the stacks of its cores.
     NoMemory,
 }
 
@@ -121,7 +124,7 @@ impl fmt::Display for BuildError {
             Self::NoBlockingThreads => {
                 f.write_str("at least one blocking function must be able to run")
             }
-            Self::NoMemory => f.write_str("no memory for the stacks of its cores"),
+            Self::NoMemory => f.write_str("no memory for its queues and the stacks of its cores"),
         }
     }
 }
@@ -254,6 +257,9 @@ impl Builder {
     }
 
     /// Builds it, and starts its cores but the first.
+    ///
+    /// # Errors
+    /// There is no memory for it, there are too few cores, or what was asked for does not fit together.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let Self { mut config, policy } = self;
         if config.workers == Some(0) {
@@ -289,14 +295,19 @@ impl Builder {
                 free: others.len() + 1,
             });
         }
-        let shared = Shared::new(config, others.len() + 1, policy.as_deref());
+        let mut runs = Vec::new();
+        let prepared = match runs.try_reserve_exact(others.len()) {
+            Ok(()) => Shared::try_new(config, others.len() + 1, policy.as_deref()),
+            Err(_) => Err(NoMemory),
+        };
+        let Ok(shared) = prepared else {
+            lot::give_back(others);
+            return Err(BuildError::NoMemory);
+        };
         // SAFETY: the runtime holds it until it is dropped.
         let this = unsafe { shared.as_ref() };
-        if !this
-            .cores()
-            .iter()
-            .all(|worker| worker.find_spare().is_ok())
-        {
+        let has_stacks = |worker: &Worker| worker.find_spare().and(worker.find_last()).is_ok();
+        if !this.cores().iter().all(has_stacks) {
             lot::give_back(others);
             Shared::free(shared);
             return Err(BuildError::NoMemory);
@@ -305,7 +316,7 @@ impl Builder {
         let run = |(core, worker): (usize, &Worker)| {
             lot::run(core, serve, core::ptr::from_ref(worker).expose_provenance())
         };
-        let runs = others.iter().zip(&this.cores()[1..]).map(run).collect();
+        runs.extend(others.iter().zip(&this.cores()[1..]).map(run));
         Ok(Runtime { shared, runs })
     }
 }

@@ -134,7 +134,7 @@ impl Worker {
         }
         if mail & SPARE != 0 {
             // Without memory there is none; who wants to leave a poll tries again.
-            let _ = self.find_spare();
+            let _ = self.find_spare().and_then(|()| self.find_last());
         }
         if mail & DRAIN != 0 {
             self.enter_phase(self.shared().phase());

@@ -7,7 +7,10 @@
 //! instructions it takes to count a reference to the task in it.
 
 use super::{slot::Slot, worker::Worker};
-use crate::task::{Task, TaskId, cell::Header};
+use crate::{
+    NoMemory,
+    task::{Task, TaskId, cell::Header},
+};
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
     alloc::Layout,
@@ -57,10 +60,6 @@ pub(crate) struct Registry {
 unsafe impl Sync for Registry {}
 // SAFETY: nothing in it knows which thread made it.
 unsafe impl Send for Registry {}
-
-/// There is no memory for more slots.
-#[derive(Debug)]
-pub(crate) struct NoMemory;
 
 impl Registry {
     pub(crate) const fn new() -> Self {

@@ -11,12 +11,18 @@ use super::{
     worker::{How, LEVELS, Worker},
 };
 use crate::{
+    memory::{NoMemory, try_slice},
     queue::Injector,
     runtime::Config,
     task::{blocking::Blocking, cell::Header, state::Word},
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{
+    alloc::{alloc, dealloc},
+    boxed::Box,
+    vec::Vec,
+};
 use core::{
+    alloc::Layout,
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*, fence},
     task::Waker,
@@ -77,16 +83,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// `count` cores.
-    pub(crate) fn new(
+    pub(crate) fn try_new(
         config: Config,
         count: usize,
         policy: Option<&dyn Fn(usize) -> Box<dyn Policy>>,
-    ) -> NonNull<Self> {
+    ) -> Result<NonNull<Self>, NoMemory> {
         // Raw from the beginning: its workers know where it will be, and a box that is written to
         // would put an end to all other pointers into it.
-        let memory = Box::into_raw(Box::<Self>::new_uninit());
-        // SAFETY: a box is not null.
-        let shared = unsafe { NonNull::new_unchecked(memory) }.cast::<Self>();
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(Layout::new::<Self>()) };
+        let shared = NonNull::new(memory).ok_or(NoMemory)?.cast::<Self>();
         let how = How {
             queue: config.queue,
             is_many: count > 1,
@@ -95,7 +101,12 @@ impl Shared {
         };
         let worker = |index| {
             let own = policy.filter(|_| index < count).map(|make| make(index));
-            Worker::new(shared, index, how, own)
+            Worker::try_new(shared, index, how, own).ok()
+        };
+        let Ok(workers) = try_slice(count + 1, worker) else {
+            // SAFETY: made above, and nobody knows of it but the workers, which are gone.
+            unsafe { dealloc(memory, Layout::new::<Self>()) };
+            return Err(NoMemory);
         };
         let clock = Clock::new(config.virtual_clock);
         let this = Self {
@@ -108,7 +119,7 @@ impl Shared {
             blocking: Blocking::new(config.blocking_threads),
             born: clock.now(),
             clock,
-            workers: (0..=count).map(worker).collect(),
+            workers,
             outside: ranked(Rank::Growing, ()),
             references: AtomicUsize::new(count + 1),
             phase: AtomicU8::new(Phase::Open as u8),
@@ -121,7 +132,7 @@ impl Shared {
         };
         // SAFETY: memory of its own, that nobody has looked at yet.
         unsafe { shared.write(this) };
-        shared
+        Ok(shared)
     }
 
     /// The runtime lets go of it. No core serves it any more.
@@ -148,7 +159,7 @@ impl Shared {
         // Release pairs with the acquire of the last.
         if this.references.fetch_sub(1, Release) == 1 {
             fence(Acquire);
-            // SAFETY: made by `new` in a box, and nobody refers to it any more.
+            // SAFETY: made by `try_new` as a box is, and nobody refers to it any more.
             drop(unsafe { Box::from_raw(shared.as_ptr()) });
         }
     }

@@ -180,9 +180,28 @@ impl Worker {
         Ok(())
     }
 
+    /// The same for one that is kept until a poll is left for good, as [`take_last`](Self::take_last) says.
+    pub(crate) fn find_last(&self) -> Result<(), NoMemory> {
+        if self.last.get().is_none() {
+            let shared = self.shared();
+            let found = match shared.pool.take() {
+                Some(found) => found,
+                None => Context::new(self, shared.config.stack, true, (serve, 0))?,
+            };
+            self.last.set(Some(found));
+        }
+        Ok(())
+    }
+
+    /// A context to go on in, for who leaves a poll for good: if there is no other, the last. A poll
+    /// that cannot wait because there is none panics, and cannot be ended without one either.
+    pub(super) fn take_last(&self) -> Option<NonNull<Context>> {
+        self.take_spare().or_else(|| self.last.take())
+    }
+
     /// No core serves this worker any more, nor will.
     pub(super) fn give_up_spare(&self) {
-        for spare in [self.spare.take(), self.second.take()]
+        for spare in [self.spare.take(), self.second.take(), self.last.take()]
             .into_iter()
             .flatten()
         {

@@ -142,7 +142,7 @@ impl Worker {
         ticker
             .seen
             .set(if is_same { ticker.seen.get() + 1 } else { 0 });
-        if self.spare.get().is_none() {
+        if self.spare.get().is_none() || self.last.get().is_none() {
             // There may be memory by now.
             self.post_mail(SPARE);
         }

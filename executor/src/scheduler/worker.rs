@@ -12,11 +12,12 @@ use super::{
     lost::Lost,
     offers::Offers,
     policy::{Policy, Reason},
-    registry::{NoMemory, Registry},
+    registry::Registry,
     shared::{Phase, Shared},
     tick::Ticker,
 };
 use crate::{
+    NoMemory,
     queue::{Deque, Inbox, List, Padded, Ring},
     stats::Counters,
     task::{
@@ -94,6 +95,8 @@ pub(crate) struct Worker {
     pub(super) spare: Cell<Option<NonNull<Context>>>,
     /// The one after that, if a loop has left one here.
     pub(super) second: Cell<Option<NonNull<Context>>>,
+    /// One for when these are gone and there is no memory for another, and a poll is left for good. Owner, and its traps.
+    pub(super) last: Cell<Option<NonNull<Context>>>,
     /// A poll that was left for good, just now. Owner, and its traps.
     pub(super) lost: Cell<Option<Lost>>,
     /// Where `run` waits for the loop to end.
@@ -159,24 +162,27 @@ pub(super) struct How {
 }
 
 impl Worker {
-    pub(super) fn new(
+    pub(super) fn try_new(
         shared: NonNull<Shared>,
         index: usize,
         how: How,
         policy: Option<Box<dyn Policy>>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, NoMemory> {
+        let level = || {
+            Ok(Level {
+                pinned: UnsafeCell::new(List::new()),
+                deque: Deque::try_new(how.queue)?,
+                ring: Ring::try_new(how.queue)?,
+            })
+        };
+        Ok(Self {
             ready: Cell::new(0),
             streak: Cell::new(0),
             round: Cell::new((0, 0)),
             fairness: Fairness::new(),
             next: [const { Cell::new(None) }; LEVELS],
             random: Cell::new(index as u32 * 2 + 1),
-            levels: core::array::from_fn(|_| Level {
-                pinned: UnsafeCell::new(List::new()),
-                deque: Deque::new(how.queue),
-                ring: Ring::new(how.queue),
-            }),
+            levels: [level()?, level()?, level()?, level()?],
             registry: Registry::new(),
             phase: Cell::new(Phase::Open),
             usual_home: Cell::new(core::ptr::null()),
@@ -187,6 +193,7 @@ impl Worker {
             is_armed: Cell::new(false),
             spare: Cell::new(None),
             second: Cell::new(None),
+            last: Cell::new(None),
             lost: Cell::new(None),
             waits_here: Cell::new(None),
             local_context: Cell::new(None),
@@ -211,7 +218,7 @@ impl Worker {
             core: AtomicUsize::new(usize::MAX),
             is_served: AtomicBool::new(false),
             offers: Padded(Offers::new()),
-        }
+        })
     }
 
     /// The worker of the core this runs on, if that is serving one now and
