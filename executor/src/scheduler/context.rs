@@ -25,7 +25,7 @@ use alloc::alloc::{alloc, dealloc};
 use core::{
     alloc::Layout,
     cell::{Cell, UnsafeCell},
-    mem::offset_of,
+    mem::{MaybeUninit, offset_of},
     ptr::NonNull,
 };
 use hal::{
@@ -52,18 +52,15 @@ pub(crate) struct Context {
     counted_to: Cell<u64>,
     /// The last of what its poll has offered and not taken back. Written by itself.
     offers: Cell<Option<NonNull<Offer>>>,
-    /// What a poll had that was left for good is on its stack, above the loop that goes on on it.
-    is_for_ever: Cell<bool>,
     /// Of the poll that was left for good in it.
     mark: Mark,
     /// The next in the pool, whose lock guards this. Not the header's link: an entry that does not count may still be in a queue.
     next: Cell<Option<NonNull<Context>>>,
     /// Its neighbours among all of its runtime, whose lock guards this.
     neighbours: [Cell<*const Context>; 2],
+    /// If the poll in it is lost: what knows its task's type from then on.
+    table: UnsafeCell<MaybeUninit<VTable>>,
 }
-
-/// So many bytes of stack are enough for a loop to go on below a poll that was left for good.
-const LOOP_ROOM: usize = 128 << 10;
 
 static VTABLE: VTable = VTable::of_context(free_memory);
 
@@ -98,10 +95,10 @@ impl Context {
                 times_left: Cell::new(0),
                 counted_to: Cell::new(0),
                 offers: Cell::new(None),
-                is_for_ever: Cell::new(false),
                 mark: Mark::new(),
                 next: Cell::new(None),
                 neighbours: [const { Cell::new(core::ptr::null()) }; 2],
+                table: UnsafeCell::new(MaybeUninit::uninit()),
             });
             this.as_ref().block.prepare(bounds, entry, argument);
         }
@@ -209,6 +206,15 @@ impl Context {
         &self.offers
     }
 
+    /// Keeps a table for the task whose poll was lost in it.
+    ///
+    /// # Safety
+    /// The context stays for ever, and this is called once.
+    pub(crate) unsafe fn set_table(&self, table: VTable) -> &'static VTable {
+        // SAFETY: the caller's promise: nobody else is at it, then or later.
+        unsafe { (*self.table.get()).write(table) }
+    }
+
     /// From here on its time counts.
     pub(super) fn count_from(&self, now: u64) {
         self.counted_to.set(now);
@@ -247,26 +253,9 @@ impl Context {
         stack.as_ref().map_or(0, Stack::memory)
     }
 
-    /// Whether a loop could go on on the stack below what runs on it, which calls this.
-    pub(super) fn has_room_for_loop(&self) -> bool {
-        let here = 0u8;
-        let room = (&raw const here)
-            .addr()
-            .saturating_sub(self.block.stack().low);
-        room >= LOOP_ROOM
-    }
-
-    /// The poll that runs in it, which calls this, is left for good, and a loop goes on below it. So the
-    /// stack is never given back.
-    pub(super) fn keep_for_ever(&self) {
-        self.is_for_ever.set(true);
-        self.block.set_task(core::ptr::null_mut());
-        self.block.set_locals(core::ptr::null_mut());
-    }
-
-    /// Where its loss is marked. None: a loop goes on in it, and another may be lost.
-    pub(super) fn mark(&self) -> Option<&Mark> {
-        (!self.is_for_ever.get()).then_some(&self.mark)
+    /// Where its loss is marked.
+    pub(super) fn mark(&self) -> &Mark {
+        &self.mark
     }
 
     /// What switches to it after `after` is to be told.
@@ -293,9 +282,6 @@ impl Context {
     unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the caller's promise.
         let context = unsafe { this.as_ref() };
-        if context.is_for_ever.get() {
-            return;
-        }
         // SAFETY: its home lives as long as it.
         let shared = unsafe { context.header.home.as_ref() }.shared();
         shared.contexts.remove(context);

@@ -102,13 +102,13 @@ impl Worker {
         let waker = waker::borrowed(header);
         let context = context::current();
         context.set_task(core::ptr::from_ref(header).cast_mut().cast());
-        let Some(extra) = header.extra() else {
-            // It was lost, and has none.
-            context.set_task(core::ptr::null_mut());
-            return (true, false);
-        };
+        let mut cx = Context::from_waker(&waker);
+        let parts_are_done = header
+            .lost_in()
+            .is_none_or(|lost| lost.poll_lost_parts(&mut cx));
         // SAFETY: this core runs the task.
-        let is_ready = unsafe { extra.poll_finalizers(&mut Context::from_waker(&waker)) };
+        let mut poll = |extra: &Extra| unsafe { extra.poll_finalizers(&mut cx) };
+        let is_ready = parts_are_done && header.extra().is_none_or(&mut poll);
         let yielded = context.task().addr() & waker::YIELDED != 0;
         context.set_task(core::ptr::null_mut());
         (is_ready, yielded)

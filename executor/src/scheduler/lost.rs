@@ -7,11 +7,9 @@
 //! way the core's loop goes on in its spare context, and there [`Worker::bury`] does the rest.
 
 use super::{
-    context::Context, mail::LOST, policy::Reason, shared::Shared, switching, turn::Turn,
-    worker::Worker,
+    context::Context, mail::LOST, policy::Reason, shared::Shared, turn::Turn, worker::Worker,
 };
 use crate::{
-    shim::try_leak,
     sync::waits::poison_locks_of,
     task::{Panic, Task, TaskError, TaskId, cell::Header},
 };
@@ -158,7 +156,7 @@ pub(crate) fn abandon(block: &'static ContextBlock, cause: Cause) -> Option<Swit
         return None;
     }
     let worker = Worker::served();
-    let next = worker.take_spare()?;
+    let next = worker.take_last()?;
     // SAFETY: a poll is in it, and what it was saved with is never resumed.
     let lost = unsafe { Lost::new(Context::of_block(block), cause) };
     worker.leave_to_loop(lost);
@@ -176,22 +174,15 @@ pub(crate) fn on_panic(info: &PanicInfo<'_>, from: (usize, usize)) {
     let masked = irq::mask();
     let worker = Worker::served();
     let context = Context::current();
-    let has_spare = worker.spare.get().is_some() || worker.find_spare().is_ok();
-    if !has_spare && !context.has_room_for_loop() {
-        return;
-    }
+    let Some(next) = worker.take_last() else {
+        return drop(masked);
+    };
     // SAFETY: a poll is in it, and nobody goes on with it.
     let lost = unsafe { Lost::new(context, Cause::Error(TaskError::Panicked(panic))) };
     worker.leave_to_loop(lost);
-    if let Some(next) = worker.take_spare() {
-        // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one stays for ever.
-        unsafe { context::switch(next.as_ref().block(), AfterSwitch::NOTHING) };
-        unreachable!("a poll that was left for good goes on");
-    }
-    // Without memory for another stack, the loop goes on further down on this one.
-    context.keep_for_ever();
-    drop(masked);
-    switching::serve_on();
+    // SAFETY: interrupts are masked; a spare one is saved and nobody else's; this one stays for ever.
+    unsafe { context::switch(next.as_ref().block(), AfterSwitch::NOTHING) };
+    unreachable!("a poll that was left for good goes on");
 }
 
 impl Worker {
@@ -252,18 +243,10 @@ impl Worker {
             .lost_bytes
             .add(context.stack_memory() as u64);
         self.local_poll_ended(context);
-        match context.mark() {
-            Some(place) => mark(place, task.id(), self.shared()),
-            // If there is no memory for it, who comes to its locks later waits.
-            None => {
-                if let Some(place) = try_leak(Mark::new()) {
-                    mark(place, task.id(), self.shared());
-                }
-            }
-        }
+        mark(context.mark(), task.id(), self.shared());
         poison_locks_of(task.id());
         task.state.retain();
-        context.lose_offers(task);
+        context.withdraw_offers();
         // SAFETY: the reference keeps it.
         tell(&unsafe { Task::retain(task.into(), task.id()) }, &error);
         if lost.has_ended {
@@ -275,7 +258,7 @@ impl Worker {
             unsafe { extra.give_turn_back() };
         }
         // SAFETY: the poll was this core's, and nobody goes on with it; the reference is kept for ever.
-        unsafe { task.lose(error) };
+        unsafe { task.lose(error, context) };
         // What is left are its finalizers and its end.
         task.state.finalize();
         if let Some(word) = task.state.put_off() {

@@ -13,18 +13,23 @@
 //! ends hold a guard meanwhile, and interrupts do not come here, so nobody spins for long.
 //!
 //! Who offers also keeps a chain of what it has offered, in its context: if its poll is lost, what
-//! nobody has taken is nobody's any more, and what somebody has taken is waited for.
+//! nobody has taken is nobody's any more, and what somebody has taken is waited for. The chain stays where
+//! it is meanwhile: that stack is never used again, and there may be no memory for another.
 
 use super::{context::Context, worker::Worker};
 use crate::{
     Priority,
     bomb::Bomb,
-    task::{self, SpawnError, Start, TaskHandle, cell::Header},
+    task::{SpawnError, Start, TaskHandle, cell::Header, wait_for_part},
 };
 use core::{
     cell::{Cell, UnsafeCell},
+    future::Future,
+    iter,
+    pin::Pin,
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    task,
 };
 use hal::{preempt, sync::flag::Flag};
 
@@ -129,7 +134,7 @@ impl Offer {
         // SAFETY: no longer listed, so it is the offerer's. It stays in its place: if this poll is lost
         // here, others wait for it.
         if let Some(handle) = unsafe { &mut *self.handle.get() } {
-            task::wait_for_part(handle);
+            wait_for_part(handle);
         }
         bomb.defuse();
     }
@@ -308,25 +313,43 @@ impl Context {
         }
     }
 
-    /// The poll is lost: what it has offered and nobody has taken is offered no more, and the task must
-    /// not end before what somebody has taken.
-    pub(super) fn lose_offers(&self, task: &Header) {
-        let mut next = self.offers().take();
-        while let Some(offer) = next {
-            // SAFETY: on a stack that nobody uses again.
-            let offer = unsafe { offer.as_ref() };
-            next = offer.outer.get();
-            let Some((place, _)) = offer.place.get() else {
-                continue;
-            };
-            // SAFETY: the worker of a runtime that runs the task.
-            if !unsafe { place.as_ref() }.offers.withdraw(offer)
-                // SAFETY: no longer listed, and the offerer is gone: nobody else touches it.
-                && let Some(part) = unsafe { &mut *offer.handle.get() }.take()
-            {
-                task.leave_part(part);
+    /// The poll is lost: what it has offered and nobody has taken is offered no more.
+    pub(super) fn withdraw_offers(&self) {
+        for offer in self.lost_offers() {
+            if let Some((place, _)) = offer.place.get() {
+                // SAFETY: the worker of a runtime that runs the task.
+                let _ = unsafe { place.as_ref() }.offers.withdraw(offer);
             }
         }
+    }
+
+    /// Waits for what somebody has taken of that: the task must not end before it. True: it has ended. By
+    /// the core that runs the task, which is in its finalizers.
+    pub(super) fn poll_lost_parts(&self, cx: &mut task::Context<'_>) -> bool {
+        for offer in self.lost_offers() {
+            // SAFETY: no longer listed, and the offerer is gone: nobody else touches it.
+            let handle = unsafe { &mut *offer.handle.get() };
+            // If it is taken, the poll was lost after it had waited for it.
+            if let Some(part) = handle
+                && !part.is_taken()
+            {
+                part.cancel();
+                if Pin::new(part).poll(cx).is_pending() {
+                    return false;
+                }
+            }
+            drop(handle.take());
+        }
+        true
+    }
+
+    /// What the poll that is lost had offered, on a stack that nobody uses again.
+    fn lost_offers(&self) -> impl Iterator<Item = &Offer> {
+        // SAFETY: it stays as it is for ever.
+        let there = |offer: Option<NonNull<Offer>>| offer.map(|offer| unsafe { offer.as_ref() });
+        iter::successors(there(self.offers().get()), move |offer| {
+            there(offer.outer.get())
+        })
     }
 
     #[cold]

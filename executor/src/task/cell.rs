@@ -6,8 +6,9 @@
 
 use super::{TaskError, extra::Extra, state::State, waker};
 use crate::{
+    memory::try_box,
     queue::Linked,
-    scheduler::{registry::Entry, worker::Worker},
+    scheduler::{context, registry::Entry, worker::Worker},
     thread::held::poll_checked,
 };
 use alloc::{
@@ -63,12 +64,17 @@ pub(crate) struct VTable {
     abort: unsafe fn(NonNull<Header>, TaskError),
     drop_outcome: unsafe fn(NonNull<Header>),
     /// Leaves the future where it stands for good, and writes this outcome elsewhere.
-    lose: unsafe fn(NonNull<Header>, TaskError),
+    lose: unsafe fn(NonNull<Header>, TaskError, NonNull<context::Context>),
     /// Gives the memory back.
     dealloc: unsafe fn(NonNull<Header>),
     /// Where the outcome is, from the header on.
     outcome: usize,
+    /// Which context it was lost in.
+    lost_in: Option<NonNull<context::Context>>,
 }
+
+// SAFETY: nothing in it changes; and of the context only the core that runs the task makes use.
+unsafe impl Sync for VTable {}
 
 #[repr(C)]
 struct Memory<F: Future> {
@@ -90,7 +96,12 @@ impl<F: Future> Memory<F> {
         lose: lose::<F>,
         dealloc: dealloc_cell::<F>,
         outcome: core::mem::offset_of!(Self, stage),
+        lost_in: None,
     };
+
+    // Outcomes that need no memory.
+    const TOO_DEEP: *const Result<F::Output, TaskError> = &Err(TaskError::StackOverflow);
+    const NO_MEMORY: *const Result<F::Output, TaskError> = &Err(TaskError::NoMemory);
 }
 
 impl VTable {
@@ -100,11 +111,17 @@ impl VTable {
             poll: |_| unreachable!("a context is resumed, not polled"),
             abort: |_, _| unreachable!("a context has no future"),
             drop_outcome: |_| unreachable!("a context has no outcome"),
-            lose: |_, _| unreachable!("a context has no outcome"),
+            lose: |_, _, _| unreachable!("a context has no outcome"),
             dealloc,
             outcome: 0,
+            lost_in: None,
         }
     }
+}
+
+/// Bytes of a task with this future.
+pub(super) fn memory_of<F: Future>() -> usize {
+    size_of::<Memory<F>>()
 }
 
 /// Makes a task, but for its slot and its home, without which it is not to be
@@ -196,21 +213,32 @@ unsafe fn abort<F: Future>(task: NonNull<Header>, why: TaskError) {
 }
 
 /// # Safety
-/// The caller owns the future, which is in the middle of a poll that nobody goes on with.
-unsafe fn lose<F: Future>(task: NonNull<Header>, why: TaskError) {
-    // SAFETY: the task lives.
-    let header = unsafe { task.as_ref() };
-    // Others may have pointers into the future: its memory stays as it is, for ever.
-    let outcome = Box::leak(Box::new(Err::<F::Output, _>(why)));
-    let at = core::ptr::from_mut(outcome).expose_provenance();
-    header.vtable.set(Box::leak(Box::new(VTable {
+/// The caller owns the future, which is in the middle of a poll in this context that nobody goes on with.
+unsafe fn lose<F: Future>(
+    task: NonNull<Header>,
+    why: TaskError,
+    context: NonNull<context::Context>,
+) {
+    // Others may have pointers into the future: its memory stays as it is, for ever. There may be none for
+    // the outcome: this is the core's loop, which cannot fail.
+    let (outcome, drop_outcome): (_, unsafe fn(NonNull<Header>)) =
+        match try_box(Err::<F::Output, _>(why)) {
+            Ok(outcome) => (Box::into_raw(outcome).cast_const(), |task| {
+                // SAFETY: the caller's promise, and the outcome is where the table says.
+                unsafe { task.as_ref().outcome::<F::Output>().drop_in_place() };
+            }),
+            Err(Err(TaskError::StackOverflow)) => (Memory::<F>::TOO_DEEP, |_| {}),
+            Err(_) => (Memory::<F>::NO_MEMORY, |_| {}),
+        };
+    let at = outcome.expose_provenance();
+    let table = VTable {
         outcome: at.wrapping_sub(task.as_ptr().expose_provenance()),
-        drop_outcome: |task| {
-            // SAFETY: the caller's promise, and the outcome is where the table says.
-            unsafe { task.as_ref().outcome::<F::Output>().drop_in_place() };
-        },
+        drop_outcome,
+        lost_in: Some(context),
         ..Memory::<F>::VTABLE
-    })));
+    };
+    // SAFETY: the context stays as it is for ever, and is lost once. The task lives.
+    unsafe { task.as_ref().vtable.set(context.as_ref().set_table(table)) };
 }
 
 /// # Safety
@@ -273,11 +301,18 @@ impl Header {
     /// Leaves the future as it is, for ever, with this outcome.
     ///
     /// # Safety
-    /// The caller owns the future, which is in the middle of a poll that nobody goes on with; and
-    /// keeps a reference for ever.
-    pub(crate) unsafe fn lose(&self, why: TaskError) {
+    /// The caller owns the future, which is in the middle of a poll in this context that nobody goes on
+    /// with; and keeps the context, and a reference, for ever.
+    pub(crate) unsafe fn lose(&self, why: TaskError, context: &context::Context) {
         // SAFETY: the caller's promise.
-        unsafe { (self.vtable.get().lose)(self.into(), why) }
+        unsafe { (self.vtable.get().lose)(self.into(), why, context.into()) }
+    }
+
+    /// The context that its poll was lost in, if it was.
+    pub(crate) fn lost_in(&self) -> Option<&context::Context> {
+        let context = self.vtable.get().lost_in?;
+        // SAFETY: it stays as it is for ever.
+        Some(unsafe { context.as_ref() })
     }
 
     /// # Safety

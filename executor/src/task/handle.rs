@@ -99,7 +99,7 @@ impl<T> TaskHandle<T> {
     }
 
     /// Whether the outcome was taken: then the handle is no longer to be polled.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         self.progress == Progress::Taken
     }
 
