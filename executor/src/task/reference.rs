@@ -5,7 +5,6 @@ use crate::{
     Priority,
     scheduler::{context::Context, inherit, schedule},
 };
-use alloc::boxed::Box;
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 
 /// Names a task. No other task of the runtime has it as long as this one lives,
@@ -303,15 +302,25 @@ impl Header {
     }
 
     /// The same, made if there is none. Called by the task itself.
+    ///
+    /// # Panics
+    /// If there is no memory.
+    #[track_caller]
     pub(crate) fn extra_or_new(&self) -> &Extra {
+        self.try_extra()
+            .expect("there is no memory for what not every task has")
+    }
+
+    /// The same; None: there is no memory.
+    pub(crate) fn try_extra(&self) -> Option<&Extra> {
         if let Some(extra) = self.extra() {
-            return extra;
+            return Some(extra);
         }
-        let extra = Box::into_raw(Box::new(Extra::new()));
+        let extra = Extra::new().try_box()?;
         // Release pairs with the acquire in `extra`.
         self.extra.store(extra, Release);
         // SAFETY: a box that stays as long as the task.
-        unsafe { &*extra }
+        Some(unsafe { &*extra })
     }
 }
 
