@@ -19,14 +19,15 @@ use crate::{
     },
     sync::WakerSlot,
     task::{
-        self, Builder as TaskBuilder, Origin, Start, TaskError, TaskHandle, blocking::Rest,
-        local::without_locals, waker,
+        self, Builder as TaskBuilder, Origin, SpawnError, Start, TaskError, TaskHandle,
+        blocking::Rest, local::without_locals, waker,
     },
     thread::held::poll_checked,
 };
 use alloc::{sync::Arc, task::Wake, vec::Vec};
 use core::{
     future::{Future, poll_fn},
+    mem,
     pin::{Pin, pin},
     ptr::NonNull,
     sync::atomic::{AtomicBool, Ordering::*},
@@ -112,12 +113,49 @@ impl Runtime {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let how = Start {
-            builder,
-            ..Start::default()
-        };
+        task::expect(self.try_spawn_with(builder, future))
+    }
+
+    /// As [`spawn`](Self::spawn), but says so when there is no memory; the future is then dropped.
+    ///
+    /// ```
+    /// use executor::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(1).build()?;
+    /// let task = runtime.try_spawn(async { 6 * 7 })?;
+    /// assert_eq!(runtime.block_on(task)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_spawn<F>(&self, future: F) -> Result<TaskHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.try_spawn_with(TaskBuilder::new(), future)
+    }
+
+    /// As [`spawn_with`](Self::spawn_with), but says so when there is no memory; the future is then dropped.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    ///
+    /// # Panics
+    /// If the runtime has no such core.
+    #[track_caller]
+    pub fn try_spawn_with<F>(
+        &self,
+        builder: TaskBuilder,
+        future: F,
+    ) -> Result<TaskHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         // SAFETY: the future and its output are `Send`.
-        task::expect(unsafe { task::start(Origin::Outside(self.shared()), how, future) })
+        unsafe { task::start(Origin::Outside(self.shared()), builder.into(), future) }
     }
 
     /// Runs a future to its end, and meanwhile, if no other thread does, serves
@@ -170,9 +208,14 @@ impl Shared {
     fn leave_seat(&self) {
         // Release pairs with the acquire in `take_seat`.
         self.seat.store(false, Release);
-        // Who comes to the lock after this sees through it that the seat is free.
-        let waiting = self.visitors.lock().clone();
-        waiting.into_iter().for_each(cores::kick);
+        // Who comes to the lock after this sees through it that the seat is free. From the last to the first: who
+        // leaves meanwhile is replaced by the last, which was kicked already.
+        let mut left = self.visitors.lock().len();
+        while left != 0 {
+            left -= 1;
+            let core = self.visitors.lock().get(left).copied();
+            core.into_iter().for_each(cores::kick);
+        }
     }
 
     /// `block_on` once the seat is taken, which it leaves.
@@ -396,8 +439,23 @@ struct Visit<'a> {
 impl<'a> Visit<'a> {
     fn begin(shared: &'a Shared) -> Self {
         let core = cores::this_core();
-        shared.visitors.lock().push(core);
-        Self { shared, core }
+        let mut more = Vec::new();
+        loop {
+            let mut visitors = shared.visitors.lock();
+            if visitors.len() == visitors.capacity() {
+                let capacity = visitors.capacity();
+                if more.capacity() <= capacity {
+                    // Memory is allocated without the lock.
+                    drop(visitors);
+                    more = Vec::with_capacity(capacity * 2 + 4);
+                    continue;
+                }
+                more.append(&mut visitors);
+                mem::swap(&mut more, &mut visitors);
+            }
+            visitors.push(core);
+            return Self { shared, core };
+        }
     }
 }
 

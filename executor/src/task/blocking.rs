@@ -14,13 +14,8 @@ mod rest;
 pub(crate) use self::rest::Rest;
 
 use super::{
-    SpawnError, Start, Task, TaskHandle,
-    cell::Header,
-    expect,
-    extra::Extra,
-    spawn::{Builder, start_prepared},
-    wait::wait_for_lent,
-    waker,
+    Builder, SpawnError, Start, Task, TaskHandle, cell::Header, expect, extra::Extra,
+    start::start_prepared, wait::wait_for_lent, waker,
 };
 use crate::{
     Priority,

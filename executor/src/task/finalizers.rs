@@ -10,6 +10,7 @@
 //! that it registers will do.
 
 use super::{Task, extra::Extra, waker};
+use crate::memory::try_box;
 use alloc::boxed::Box;
 use core::{
     future::Future,
@@ -33,13 +34,35 @@ pub(crate) type Finalizer = Pin<Box<dyn Future<Output = ()>>>;
 /// ```
 ///
 /// # Panics
-/// Outside a task, and where the outcome of one is dropped that nobody asks for: then it has ended.
+/// Outside a task, and where the outcome of one is dropped that nobody asks for: then it has ended. And if there
+/// is no memory; [`try_on_exit`] says so instead.
 #[track_caller]
 pub fn on_exit(last: impl Future<Output = ()> + Send + 'static) {
+    expect(try_on_exit(last));
+}
+
+/// As [`on_exit`], but gives the future back when there is no memory.
+///
+/// ```
+/// # use executor::{Runtime, task};
+/// # Runtime::builder().workers(1).build().unwrap().block_on(async {
+/// if task::try_on_exit(async { /* give back what this task holds */ }).is_err() {
+///     // Then at once.
+/// }
+/// # });
+/// ```
+///
+/// # Errors
+/// There is no memory, and here is the future again.
+///
+/// # Panics
+/// Outside a task, and where it has ended, as [`on_exit`] does.
+#[track_caller]
+pub fn try_on_exit<F: Future<Output = ()> + Send + 'static>(last: F) -> Result<(), F> {
     let task =
         Task::try_current().expect("`on_exit` is for tasks: nothing else has an end to wait for");
     // SAFETY: it is `Send`.
-    unsafe { register(&task, Box::pin(last)) };
+    unsafe { register(&task, last) }
 }
 
 /// As [`on_exit`], for what is not `Send`: in local tasks, which end on the core
@@ -57,20 +80,35 @@ pub fn on_exit_local(last: impl Future<Output = ()> + 'static) {
     let task = Task::try_current().expect("just asked");
     // SAFETY: a local task is polled, finalizers and all, and they are dropped, on its core only, as
     // one logical thread with all that it could share them with.
-    unsafe { register(&task, Box::pin(last)) };
+    expect(unsafe { register(&task, last) });
+}
+
+#[track_caller]
+fn expect<F>(registered: Result<(), F>) {
+    if registered.is_err() {
+        panic!("there is no memory for a finalizer");
+    }
 }
 
 /// # Safety
 /// It is `Send`, or the task, which is the current one, is local.
 #[track_caller]
-unsafe fn register(task: &Task, last: Finalizer) {
+unsafe fn register<F: Future<Output = ()> + 'static>(task: &Task, last: F) -> Result<(), F> {
     assert!(
         !waker::has_ended(),
         "`on_exit` is too late: the task has ended, and what it returned is being dropped"
     );
-    let extra = task.header().extra_or_new();
+    let Some(extra) = task.header().try_extra() else {
+        return Err(last);
+    };
     // SAFETY: this is the task itself, so its core runs it, and nothing else looks at them now.
-    unsafe { (*extra.finalizers.get()).push(last) };
+    let finalizers = unsafe { &mut *extra.finalizers.get() };
+    // For this one, and for the one that may register it while it runs, and is put back then.
+    if finalizers.try_reserve(2).is_err() {
+        return Err(last);
+    }
+    finalizers.push(Box::into_pin(try_box(last)?));
+    Ok(())
 }
 
 impl Extra {

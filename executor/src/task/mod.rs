@@ -1,6 +1,7 @@
 //! Tasks: futures that run by themselves.
 //!
-//! - to start them: `spawn`, `spawn_with`, `try_spawn`; `spawn_local`, `spawn_local_on` for what is not `Send`;
+//! - to start them: `spawn`, `spawn_with`; `spawn_local`, `spawn_local_on` for what is not `Send`; with `try_`, and from a
+//!   `Builder`, those that say so when there is no memory;
 //! - a function that blocks: `spawn_blocking`;
 //! - to join, cancel or detach them: `TaskHandle`, and `TaskError` for how one ended otherwise;
 //! - several as one: `task_group`, `TaskGroup`, `Supervisor`; from code that is not async, and with what they borrow, `nursery`;
@@ -11,6 +12,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `spawn`, `builder`, `start` | how one is made |
 //! | `state` | the word that says who may do what |
 //! | `cell` | the allocation: header, future, outcome |
 //! | `waker` | counted pointers that make it runnable |
@@ -28,6 +30,8 @@ pub mod state;
 
 #[cfg(not(loom))]
 pub(crate) mod blocking;
+#[cfg(not(loom))]
+mod builder;
 #[cfg(not(loom))]
 mod call;
 #[cfg(not(loom))]
@@ -49,6 +53,8 @@ mod reference;
 #[cfg(not(loom))]
 mod spawn;
 #[cfg(not(loom))]
+mod start;
+#[cfg(not(loom))]
 mod supervise;
 #[cfg(not(loom))]
 mod wait;
@@ -60,21 +66,24 @@ mod yielding;
 #[cfg(not(loom))]
 pub(crate) use call::Call;
 #[cfg(not(loom))]
-pub(crate) use spawn::{Origin, Start, expect, make, start, start_thread};
+pub(crate) use start::{Origin, Start, expect, make, start, start_thread};
 #[cfg(not(loom))]
 pub(crate) use wait::{assert_may_wait, may_wait, wait_for_part, wait_in_task, wait_outside};
 #[cfg(not(loom))]
 pub use {
     blocking::{spawn_blocking, try_spawn_blocking},
+    builder::Builder,
     error::{Location, Panic, TaskError},
-    finalizers::{on_exit, on_exit_local},
+    finalizers::{on_exit, on_exit_local, try_on_exit},
     group::{ChildError, GroupHandle, Scope, TaskGroup, nursery, nursery_independent, task_group},
     handle::TaskHandle,
     local::{LocalKey, LocalScope, NotInScope},
     reference::{
         Task, TaskId, check_cancelled, current, id, is_cancelled, parent, try_current, waits_for,
     },
-    spawn::{Builder, SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn},
+    spawn::{
+        SpawnError, spawn, spawn_local, spawn_local_on, spawn_with, try_spawn, try_spawn_local,
+    },
     supervise::{GaveUp, Strategy, Supervisor},
     wait::{try_wait, wait},
     yielding::{YieldNow, poll_proceed, yield_now},

@@ -12,7 +12,7 @@
 mod running;
 
 use self::running::Running;
-use super::{Builder, ChildError, TaskHandle, TaskId, spawn::spawn_child};
+use super::{Builder, ChildError, SpawnError, TaskHandle, TaskId, start::spawn_child};
 use crate::time::{Duration, Instant};
 use alloc::{borrow::Cow, boxed::Box, sync::Arc, vec::Vec};
 use core::{fmt, future::Future};
@@ -58,8 +58,11 @@ impl<E: fmt::Display> fmt::Display for GaveUp<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for GaveUp<E> {}
 
+/// A child that was started.
+type Started<E> = Result<TaskHandle<Result<(), E>>, SpawnError>;
+
 /// Starts a child.
-type Factory<E> = Box<dyn Fn(Builder, Option<TaskId>) -> TaskHandle<Result<(), E>> + Send + Sync>;
+type Factory<E> = Box<dyn Fn(Builder, Option<TaskId>) -> Started<E> + Send + Sync>;
 
 /// What a supervisor knows of a child from the beginning.
 struct Spec<E> {
@@ -205,6 +208,8 @@ impl<E: Send + 'static> Supervisor<E> {
 
     /// Runs the children until all are done, or there is nothing for it but to
     /// give up. Dropping it cancels them.
+    ///
+    /// A child for which there is no memory has failed like any other, with [`TaskError::NoMemory`](super::TaskError::NoMemory).
     pub async fn run(self) -> Result<(), GaveUp<E>> {
         let mut running = Running::new(self);
         running.start_due(Instant::now());

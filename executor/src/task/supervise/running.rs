@@ -119,16 +119,27 @@ impl<E> Running<E> {
         if self.is_stopping() {
             return;
         }
-        for (index, child) in self.children.iter_mut().enumerate() {
+        for index in 0..self.children.len() {
+            let child = &mut self.children[index];
             if !matches!(child.stage, Stage::Due(at) if at <= now) {
                 continue;
             }
-            let mut handle = (child.spec.start)(child.spec.builder.clone(), self.parent);
-            if handle.tell(Waker::from(child.end.clone())).is_err() {
-                // It has ended already.
-                self.ends.push(index);
+            match (child.spec.start)(child.spec.builder.clone(), self.parent) {
+                Ok(mut handle) => {
+                    if handle.tell(Waker::from(child.end.clone())).is_err() {
+                        // It has ended already.
+                        self.ends.push(index);
+                    }
+                    child.stage = Stage::Running(handle);
+                }
+                Err(_) if child.spec.restart == Restart::Never => child.stage = Stage::Done,
+                Err(_) => {
+                    self.on_failure(index, Some(ChildError::Task(TaskError::NoMemory)));
+                    if self.is_stopping() {
+                        return;
+                    }
+                }
             }
-            child.stage = Stage::Running(handle);
         }
     }
 
@@ -167,7 +178,7 @@ impl<E> Running<E> {
         while self.recent.front().is_some_and(is_old) {
             self.recent.pop_front();
         }
-        if self.recent.len() >= self.most {
+        if self.recent.len() >= self.most || self.recent.try_reserve(1).is_err() {
             let child = self.children[index].spec.name();
             self.gave_up = Some(GaveUp { child, cause });
             return self.stop(0, Stage::Done);
