@@ -48,7 +48,7 @@ pub use {
     join::join,
 };
 
-use crate::task::{self, Call, Start};
+use crate::task::{self, Call, SpawnError, Start};
 use core::convert::Infallible;
 use hal::{
     sync::Lock,
@@ -161,13 +161,43 @@ impl<'scope> Scope<'scope, '_> {
     /// As [`task::spawn`].
     #[track_caller]
     pub fn spawn(&'scope self, function: impl FnOnce() + Send + 'scope) {
+        task::expect(self.try_spawn(function));
+    }
+
+    /// As [`spawn`](Self::spawn), but says so when there is no memory; the function is then dropped.
+    ///
+    /// ```
+    /// use executor::{Runtime, parallel};
+    ///
+    /// # let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.block_on(async {
+    ///     let mut sum = 0;
+    ///     parallel::scope(|scope| {
+    ///         let spawned = scope.try_spawn(|| sum = 3 + 4);
+    ///         assert!(spawned.is_ok());
+    ///     });
+    ///     assert_eq!(sum, 7);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    ///
+    /// # Panics
+    /// Where no runtime runs.
+    #[track_caller]
+    pub fn try_spawn(
+        &'scope self,
+        function: impl FnOnce() + Send + 'scope,
+    ) -> Result<(), SpawnError> {
         let call = Call::new(|| {
             if let Err(panic) = unwind::catch(function) {
                 self.keep(panic);
             }
         });
         let spawned = self.tasks.start(Start::default(), call, |()| Ok(None));
-        task::expect(spawned);
+        spawned.map(drop)
     }
 
     fn keep(&self, panic: Payload) {

@@ -3,7 +3,10 @@
 
 use executor::{
     Runtime,
-    task::{self, Builder, ChildError, TaskError, TaskGroup, spawn, task_group, yield_now},
+    sync::Notify,
+    task::{
+        self, Builder, ChildError, SpawnError, TaskError, TaskGroup, spawn, task_group, yield_now,
+    },
     time::{Duration, Instant, sleep, timeout},
 };
 use std::{
@@ -431,5 +434,75 @@ fn nothing_is_kept_of_background_tasks() {
             group.spawn_background(Builder::new(), async { Err("no") });
         });
         assert!(matches!(failed.await, Err(ChildError::Failed("no"))));
+    });
+}
+
+/// A child that takes more than a thousand bytes, until it may end.
+async fn large(gate: Arc<Notify>) -> Result<u8, ()> {
+    let room = [1; 1000];
+    gate.notified().await;
+    Ok(room[999])
+}
+
+#[test]
+fn a_group_takes_no_more_memory_than_its_quota() {
+    runtime(2).block_on(async {
+        let gate = Arc::new(Notify::new());
+        let group = TaskGroup::new().quota(10_000);
+        let mut count = 0;
+        while group.try_spawn(large(gate.clone())).is_ok() {
+            count += 1;
+        }
+        assert!((4..10).contains(&count));
+        assert!((count * 1000..=10_000).contains(&group.used()));
+        let refused = group.try_spawn_background(Builder::new(), async {
+            let room = [1u8; 5000];
+            yield_now().await;
+            drop(Vec::from(room));
+            Ok(())
+        });
+        assert_eq!(refused.unwrap_err(), SpawnError::Quota);
+        // When one has ended there is room for another.
+        while group.live() == count {
+            gate.notify_one();
+            yield_now().await;
+        }
+        while group.live() < count {
+            group.try_spawn(large(gate.clone())).unwrap();
+        }
+        while group.live() > 0 {
+            gate.notify_one();
+            yield_now().await;
+        }
+        assert_eq!(group.used(), 0);
+        assert!(group.join().await.unwrap().len() > count);
+    });
+}
+
+#[test]
+fn a_child_that_is_refused_does_not_count() {
+    runtime(1).block_on(async {
+        let group = TaskGroup::<(), ()>::new().quota(0);
+        for _ in 0..3 {
+            assert_eq!(
+                group.try_spawn(async { Ok(()) }).unwrap_err(),
+                SpawnError::Quota
+            );
+        }
+        assert_eq!((group.live(), group.used()), (0, 0));
+        // Nor does one that comes too late: it is cancelled before it begins.
+        let handle = group.handle();
+        assert_eq!(group.join().await.unwrap(), []);
+        assert_eq!(
+            handle.try_spawn(async { Ok(()) }).unwrap_err(),
+            SpawnError::Quota
+        );
+    });
+    runtime(1).block_on(async {
+        let group = TaskGroup::<(), ()>::new().quota(10_000);
+        let handle = group.handle();
+        assert_eq!(group.join().await.unwrap(), []);
+        assert!(handle.try_spawn(async { Ok(()) }).unwrap().is_cancelled());
+        assert_eq!((handle.live(), handle.used()), (0, 0));
     });
 }

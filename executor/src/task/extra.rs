@@ -3,11 +3,12 @@
 
 use super::{TaskError, TaskId, finalizers::Finalizer, group::Children};
 use crate::{
+    memory::Counted,
     scheduler::context::OwnContext,
     sync::{OwnedSemaphorePermit, WakerSlot},
     thread::Parking,
 };
-use alloc::{borrow::Cow, sync::Arc, vec::Vec};
+use alloc::{borrow::Cow, vec::Vec};
 use core::{
     alloc::Layout,
     cell::UnsafeCell,
@@ -70,7 +71,7 @@ pub(crate) struct Extra {
     pub(super) turn: UnsafeCell<Option<OwnedSemaphorePermit>>,
     pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
     /// Scopes that it is in, or was when it was lost; the innermost last.
-    pub(super) scopes: UnsafeCell<Vec<Arc<dyn Children>>>,
+    pub(super) scopes: UnsafeCell<Vec<Counted<dyn Children>>>,
 }
 
 // SAFETY: `turn`, `finalizers` and `scopes` are touched by the core that runs the task only, one at a time by

@@ -12,8 +12,9 @@ mod nursery;
 mod start;
 
 use self::children::{Ended, Group, Phase, State};
-use super::{Builder, Task, TaskError, expect, waker};
-use alloc::{sync::Arc, vec::Vec};
+use super::{Builder, SpawnError, Task, TaskError, expect, waker};
+use crate::memory::{Counted, NoMemory};
+use alloc::vec::Vec;
 use core::{
     fmt,
     future::{Future, poll_fn},
@@ -68,22 +69,77 @@ pub struct TaskGroup<T, E>(GroupHandle<T, E>);
 
 /// Spawns into a [`TaskGroup`], from wherever it is brought, the group's own
 /// children among that.
-pub struct GroupHandle<T, E>(Arc<Group<T, E>>);
+pub struct GroupHandle<T, E>(Counted<Group<T, E>>);
 
 impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// A group in which the first error cancels the others. Its children's parent is the task that calls this.
+    ///
+    /// # Panics
+    /// If there is no memory for it; [`try_new`](Self::try_new) says so instead.
+    #[track_caller]
     pub fn new() -> Self {
+        group_of(Self::try_new())
+    }
+
+    /// As [`new`](Self::new), but says so when there is no memory.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_new() -> Result<Self, NoMemory> {
         Self::with(true)
     }
 
     /// A group in which an error leaves the others alone.
+    ///
+    /// # Panics
+    /// If there is no memory for it; [`try_independent`](Self::try_independent) says so instead.
+    #[track_caller]
     pub fn independent() -> Self {
+        group_of(Self::try_independent())
+    }
+
+    /// As [`independent`](Self::independent), but says so when there is no memory.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_independent() -> Result<Self, NoMemory> {
         Self::with(false)
     }
 
-    fn with(fails_fast: bool) -> Self {
+    fn with(fails_fast: bool) -> Result<Self, NoMemory> {
         let parent = waker::own_header().map(|parent| parent.id());
-        Self(GroupHandle(Group::new(parent, fails_fast)))
+        Ok(Self(GroupHandle(Group::try_new(parent, fails_fast)?)))
+    }
+
+    /// Lets its tasks take no more than so many bytes, all that live together. What is counted are the
+    /// tasks themselves: their futures with all that is in them, and what the executor keeps of each; not what they allocate.
+    ///
+    /// A child that would be too much is refused: by the forms with `try_`, with [`SpawnError::Quota`]; the others panic.
+    ///
+    /// ```
+    /// use executor::{Runtime, task::{SpawnError, TaskGroup, yield_now}};
+    ///
+    /// async fn large() -> Result<u8, ()> {
+    ///     let room = [1; 3000];
+    ///     yield_now().await;
+    ///     Ok(room[2999])
+    /// }
+    /// # let runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.block_on(async {
+    ///     let mut group = TaskGroup::new().quota(5000);
+    ///     group.try_spawn(large()).unwrap();
+    ///     assert_eq!(group.try_spawn(large()).unwrap_err(), SpawnError::Quota);
+    ///     group.wait().await;
+    ///     // The first has ended.
+    ///     group.try_spawn(large()).unwrap();
+    ///     assert_eq!(group.join().await.unwrap(), [1, 1]);
+    /// });
+    /// # Ok::<(), executor::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn quota(self, bytes: usize) -> Self {
+        self.0.0.state.lock().quota = bytes;
+        self
     }
 
     /// To spawn from elsewhere.
@@ -169,7 +225,7 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
         builder: Builder,
         future: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Task {
-        self.start(builder, future, |result| result.map(Some))
+        expect(self.try_spawn_with(builder, future))
     }
 
     /// Starts a child of which only an error is of interest: nothing is kept of
@@ -183,6 +239,53 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
         builder: Builder,
         future: impl Future<Output = Result<(), E>> + Send + 'static,
     ) -> Task {
+        expect(self.try_spawn_background(builder, future))
+    }
+
+    /// As [`spawn`](Self::spawn), but says so when there is no memory; the future is then dropped.
+    ///
+    /// # Errors
+    /// There is no memory for it, or it would be more than the [quota](TaskGroup::quota).
+    ///
+    /// # Panics
+    /// Where no runtime runs.
+    #[track_caller]
+    pub fn try_spawn(
+        &self,
+        future: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<Task, SpawnError> {
+        self.try_spawn_with(Builder::new(), future)
+    }
+
+    /// As [`spawn_with`](Self::spawn_with), but says so when there is no memory; the future is then dropped.
+    ///
+    /// # Errors
+    /// As [`try_spawn`](Self::try_spawn).
+    ///
+    /// # Panics
+    /// Where no runtime runs, and if the runtime has no such core.
+    #[track_caller]
+    pub fn try_spawn_with(
+        &self,
+        builder: Builder,
+        future: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<Task, SpawnError> {
+        self.start(builder, future, |result| result.map(Some))
+    }
+
+    /// As [`spawn_background`](Self::spawn_background), but says so when there is no memory; the future is then dropped.
+    ///
+    /// # Errors
+    /// As [`try_spawn`](Self::try_spawn).
+    ///
+    /// # Panics
+    /// Where no runtime runs, and if the runtime has no such core.
+    #[track_caller]
+    pub fn try_spawn_background(
+        &self,
+        builder: Builder,
+        future: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) -> Result<Task, SpawnError> {
         self.start(builder, future, |result| result.map(|()| None))
     }
 
@@ -192,9 +295,9 @@ impl<T: Send + 'static, E: Send + 'static> GroupHandle<T, E> {
         builder: Builder,
         future: F,
         map: fn(F::Output) -> Result<Option<T>, E>,
-    ) -> Task {
+    ) -> Result<Task, SpawnError> {
         // SAFETY: nothing is borrowed: all of it is `'static`.
-        expect(unsafe { self.0.start(builder.into(), future, map) })
+        unsafe { self.0.start(builder.into(), future, map) }
     }
 }
 
@@ -214,12 +317,22 @@ impl<T, E> GroupHandle<T, E> {
     pub fn live(&self) -> usize {
         self.0.live()
     }
+
+    /// Bytes that these take, as a [quota](TaskGroup::quota) counts them.
+    pub fn used(&self) -> usize {
+        self.0.used()
+    }
 }
 
 impl<T, E> Clone for GroupHandle<T, E> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
+}
+
+#[track_caller]
+fn group_of<G>(made: Result<G, NoMemory>) -> G {
+    made.unwrap_or_else(|NoMemory| panic!("there is no memory for a group of tasks"))
 }
 
 /// Runs a function that spawns tasks into a group, and waits until it and all

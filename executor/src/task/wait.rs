@@ -2,6 +2,7 @@
 
 use super::{TaskError, TaskHandle, cell::Header, extra::Extra, group::Children, waker};
 use crate::{
+    memory::Counted,
     scheduler::{
         context::Context,
         switching::{Leave, suspend},
@@ -9,9 +10,7 @@ use crate::{
     simple,
     thread::held::poll_checked,
 };
-use alloc::sync::Arc;
 use core::{
-    cell::UnsafeCell,
     future::{Future, IntoFuture, poll_fn},
     pin::{Pin, pin},
     sync::atomic::{Ordering::SeqCst, fence},
@@ -179,37 +178,11 @@ pub(crate) fn wait_for_part(part: &mut TaskHandle<()>) {
     }
 }
 
-/// A task that does a part of what one was to do that is lost.
-struct LeftPart(UnsafeCell<TaskHandle<()>>);
-
-// SAFETY: only the core that runs the lost task's finalizers touches it, as any scope of a lost task.
-unsafe impl Sync for LeftPart {}
-
-impl Children for LeftPart {
-    fn on_end(&self, _: usize) {}
-
-    fn cancel_all(&self) {
-        // SAFETY: the core that runs the task, and nothing is called that comes back here.
-        unsafe { &*self.0.get() }.cancel();
-    }
-
-    fn poll_end(&self, context: &mut task::Context<'_>) -> Poll<()> {
-        self.cancel_all();
-        // SAFETY: as above.
-        let part = unsafe { &mut *self.0.get() };
-        if part.is_taken() {
-            // The poll was lost after it had waited for it.
-            return Poll::Ready(());
-        }
-        Pin::new(part).poll(context).map(drop)
-    }
-}
-
 impl Header {
     // ---- the scopes that the task is in, which it cancels when it is cancelled; the task itself ----
 
     /// The task is in one more.
-    pub(super) fn open_scope(&self, scope: Arc<dyn Children>) {
+    pub(super) fn open_scope(&self, scope: Counted<dyn Children>) {
         let scopes = &self.extra_or_new().scopes;
         // SAFETY: the task itself, and nothing is called that comes back here.
         unsafe { &mut *scopes.get() }.push(scope);
@@ -222,12 +195,6 @@ impl Header {
         // SAFETY: as in `open_scope`.
         let scope = unsafe { &mut *extra.scopes.get() }.pop();
         drop(scope);
-    }
-
-    /// Its poll is lost, and this task does a part of what that was to do: it must not end before it.
-    /// The core that ran it.
-    pub(crate) fn leave_part(&self, part: TaskHandle<()>) {
-        self.open_scope(Arc::new(LeftPart(UnsafeCell::new(part))));
     }
 
     /// It is to wait: if it was cancelled, so are these; else `waker` is to hear of it.

@@ -2,10 +2,10 @@
 
 use super::{Builder, Thread};
 use crate::{
+    memory::Counted,
     sync::WakerSlot,
     task::{self, Call, SpawnError, TaskError},
 };
-use alloc::sync::Arc;
 use core::{
     convert::Infallible,
     fmt,
@@ -159,7 +159,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let outcome = Arc::new(Outcome::default());
+        let outcome = Counted::try_new(Outcome::default()).map_err(|_| SpawnError::NoMemory)?;
         let panics = &scope.panics;
         let call = {
             let outcome = outcome.clone();
@@ -228,7 +228,7 @@ impl<T> Outcome<T> {
 /// ```
 pub struct ScopedJoinHandle<'scope, T> {
     thread: Thread,
-    outcome: Arc<Outcome<T>>,
+    outcome: Counted<Outcome<T>>,
     panics: &'scope AtomicUsize,
 }
 

@@ -12,8 +12,11 @@
 //! they borrow: so who waits for the last end may give back what children borrowed.
 
 use super::ChildError;
-use crate::task::{TaskHandle, TaskId, waker};
-use alloc::{sync::Arc, vec::Vec};
+use crate::{
+    memory::{Counted, NoMemory},
+    task::{SpawnError, TaskHandle, TaskId, waker},
+};
+use alloc::vec::Vec;
 use core::{
     future::poll_fn,
     mem,
@@ -21,7 +24,7 @@ use core::{
 };
 use hal::{
     preempt,
-    sync::{Lock, LockGuard, Rank, ranked},
+    sync::{Lock, Rank, ranked},
 };
 
 pub(super) struct Group<T, E> {
@@ -40,6 +43,10 @@ pub(super) struct State<T, E> {
     pub(super) count: u64,
     /// Children that have not ended.
     pub(super) live: usize,
+    /// Bytes that these take, and those that are being made.
+    used: usize,
+    /// How many they may take.
+    pub(super) quota: usize,
     pub(super) phase: Phase,
     /// The slot of the child that ended in error before all others.
     pub(super) first_error: Option<usize>,
@@ -57,9 +64,20 @@ pub(super) enum Phase {
 
 /// A child, by its number.
 pub(super) enum Slot<T, E> {
+    /// None is there; and, of those that are not promised to anybody, which is the next.
     Free(Option<usize>),
-    Live(u64, TaskHandle<Result<Option<T>, E>>),
+    /// With the bytes that it takes.
+    Live(u64, TaskHandle<Result<Option<T>, E>>, usize),
     Ended(u64, Result<T, ChildError<E>>),
+}
+
+/// What a child is promised before it is made.
+pub(super) struct Promise {
+    pub(super) number: u64,
+    pub(super) bytes: usize,
+    /// None: the group is closed.
+    pub(super) slot: Option<usize>,
+    pub(super) cancelled: bool,
 }
 
 /// How the children of a group ended that has none left.
@@ -77,7 +95,7 @@ impl<T, E> Ended<T, E> {
         };
         let mut results: Vec<_> = self.slots.into_iter().filter_map(ended).collect();
         // Nearly: children may spawn at the same time, and slots of background tasks are used again.
-        results.sort_by_key(|&(number, _)| number);
+        results.sort_unstable_by_key(|&(number, _)| number);
         results.into_iter().map(|(_, result)| result)
     }
 
@@ -102,12 +120,16 @@ impl<T, E> Ended<T, E> {
 }
 
 impl<T, E> Group<T, E> {
-    pub(super) fn new(parent: Option<TaskId>, fails_fast: bool) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn try_new(
+        parent: Option<TaskId>,
+        fails_fast: bool,
+    ) -> Result<Counted<Self>, NoMemory> {
+        let group = Self {
             parent,
             fails_fast,
             state: ranked(Rank::Growing, State::new()),
-        })
+        };
+        Counted::try_new(group).map_err(|_| NoMemory)
     }
 
     /// Lets no more children in, if none is left.
@@ -148,27 +170,56 @@ impl<T, E> Group<T, E> {
         self.state.lock().live
     }
 
+    pub(super) fn used(&self) -> usize {
+        self.state.lock().used
+    }
+
     /// Waits for what the end of children or `cancel_all` brings about.
     pub(super) async fn until(&self, is_so: impl Fn(&State<T, E>) -> bool) {
         poll_fn(|context| self.poll_until(context, &is_so)).await;
     }
 
-    /// Locks the state when it has a free slot: memory for more is allocated outside.
-    pub(super) fn lock_with_room(&self) -> LockGuard<'_, State<T, E>> {
+    /// Makes room for a child that takes so many bytes. Memory for slots is allocated without the lock.
+    pub(super) fn promise(&self, bytes: usize) -> Result<Promise, SpawnError> {
+        let mut more = Vec::new();
         loop {
-            let state = self.state.lock();
-            let capacity = state.slots.capacity();
-            if state.free.is_some() || state.slots.len() < capacity {
-                return state;
-            }
-            drop(state);
-            let mut more = Vec::with_capacity(capacity.max(4) * 2);
             let mut state = self.state.lock();
-            if state.slots.capacity() < more.capacity() {
+            if state.quota.saturating_sub(state.used) < bytes {
+                return Err(SpawnError::Quota);
+            }
+            let capacity = state.slots.capacity();
+            let is_closed = state.phase == Phase::Closed;
+            if !is_closed && state.free.is_none() && state.slots.len() == capacity {
+                if more.capacity() <= capacity {
+                    drop(state);
+                    more = Vec::new();
+                    let reserved = more.try_reserve_exact(capacity.max(4) * 2);
+                    reserved.map_err(|_| SpawnError::NoMemory)?;
+                    continue;
+                }
                 more.append(&mut state.slots);
                 mem::swap(&mut state.slots, &mut more);
             }
-            drop(state);
+            state.count += 1;
+            state.used += bytes;
+            return Ok(Promise {
+                number: state.count,
+                bytes,
+                slot: (!is_closed).then(|| state.take_slot()),
+                cancelled: state.phase != Phase::Open,
+            });
+        }
+    }
+
+    /// There is no child after all.
+    pub(super) fn take_back(&self, promise: &Promise) {
+        let mut state = self.state.lock();
+        state.used -= promise.bytes;
+        // If it was closed since, there are no slots.
+        if state.phase != Phase::Closed
+            && let Some(slot) = promise.slot
+        {
+            state.give_back(slot);
         }
     }
 
@@ -185,7 +236,7 @@ impl<T, E> Group<T, E> {
         let mut state = self.state.lock();
         let is_closed = state.phase == Phase::Closed;
         let ended = mem::replace(&mut state.slots[slot], Slot::Free(None));
-        let Slot::Live(number, mut handle) = ended else {
+        let Slot::Live(number, mut handle, bytes) = ended else {
             unreachable!("a child ends once")
         };
         let outcome = match handle.try_take().expect("it has ended") {
@@ -217,6 +268,7 @@ impl<T, E> Group<T, E> {
             state.phase = Phase::Cancelled;
         }
         state.live -= 1;
+        state.used -= bytes;
         let is_news = fails || state.live == 0;
         let waiter = if is_news { state.waiter.take() } else { None };
         drop(state);
@@ -234,7 +286,7 @@ impl<T, E> Group<T, E> {
         for slot in 0.. {
             // One at a time, as a cancelled task may be given to a policy of the user's own.
             let task = match self.state.lock().slots.get(slot) {
-                Some(Slot::Live(_, handle)) => handle.task(),
+                Some(Slot::Live(_, handle, _)) => handle.task(),
                 Some(_) => continue,
                 None => return,
             };
@@ -278,25 +330,21 @@ impl<T, E> State<T, E> {
             free: None,
             count: 0,
             live: 0,
+            used: 0,
+            quota: usize::MAX,
             phase: Phase::Open,
             first_error: None,
             waiter: None,
         }
     }
 
-    /// There is room.
-    pub(super) fn insert(
-        &mut self,
-        number: u64,
-        handle: TaskHandle<Result<Option<T>, E>>,
-    ) -> usize {
-        let child = Slot::Live(number, handle);
-        self.live += 1;
+    /// A slot of those that are promised to nobody. There is one, or room for it.
+    fn take_slot(&mut self) -> usize {
         let Some(slot) = self.free else {
-            self.slots.push(child);
+            self.slots.push(Slot::Free(None));
             return self.slots.len() - 1;
         };
-        if let Slot::Free(next) = mem::replace(&mut self.slots[slot], child) {
+        if let Slot::Free(next) = mem::replace(&mut self.slots[slot], Slot::Free(None)) {
             self.free = next;
         }
         slot

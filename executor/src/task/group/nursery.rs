@@ -8,12 +8,14 @@
 use super::{
     ChildError,
     children::{Ended, Group},
+    group_of,
 };
 use crate::{
     bomb::Bomb,
+    memory::Counted,
     task::{Builder, SpawnError, Start, Task, TaskId, expect, wait, wait::assert_may_wait, waker},
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 use core::{fmt, future::Future, marker::PhantomData};
 use hal::{
     cores,
@@ -157,7 +159,7 @@ where
 
 /// Spawns the tasks of a [`nursery`]: in its function, and in the tasks themselves.
 pub struct Scope<'scope, 'env: 'scope, T, E> {
-    group: Arc<Group<T, E>>,
+    group: Counted<Group<T, E>>,
     // Neither may be taken for a shorter or a longer one: `'scope` is what children may borrow for.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -184,7 +186,7 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
         builder: Builder,
         future: impl Future<Output = Result<T, E>> + Send + 'scope,
     ) -> Task {
-        expect(self.start(builder.into(), future, |result| result.map(Some)))
+        expect(self.try_spawn_with(builder, future))
     }
 
     /// Starts a child of which only an error is of interest: nothing is kept of
@@ -199,6 +201,22 @@ impl<'scope, T: Send, E: Send> Scope<'scope, '_, T, E> {
         future: impl Future<Output = Result<(), E>> + Send + 'scope,
     ) -> Task {
         expect(self.start(builder.into(), future, |result| result.map(|()| None)))
+    }
+
+    /// As [`spawn_with`](Self::spawn_with), but says so when there is no memory; the future is then dropped.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    ///
+    /// # Panics
+    /// Where no runtime runs, and if the runtime has no such core.
+    #[track_caller]
+    pub fn try_spawn_with(
+        &'scope self,
+        builder: Builder,
+        future: impl Future<Output = Result<T, E>> + Send + 'scope,
+    ) -> Result<Task, SpawnError> {
+        self.start(builder.into(), future, |result| result.map(Some))
     }
 
     /// Starts a child, in all the ways there are.
@@ -237,9 +255,10 @@ impl<T, E> Scope<'_, '_, T, E> {
 impl<T: Send, E: Send> Scope<'_, '_, T, E> {
     /// # Safety
     /// Nobody has it who is not called by [`run`](Self::run), or a child.
+    #[track_caller]
     pub(crate) unsafe fn new(parent: Option<TaskId>, fails_fast: bool) -> Self {
         Self {
-            group: Group::new(parent, fails_fast),
+            group: group_of(Group::try_new(parent, fails_fast)),
             scope: PhantomData,
             env: PhantomData,
         }
@@ -254,10 +273,10 @@ impl<T: Send, E: Send> Scope<'_, '_, T, E> {
             task.is_some() || cores::local().is_null(),
             "a scope was opened by a waker or a policy, where nobody can wait"
         );
-        let bomb = Bomb("tasks borrow from a scope that cannot wait for them");
         if let Some(task) = task {
             task.open_scope(self.group.erased());
         }
+        let bomb = Bomb("tasks borrow from a scope that cannot wait for them");
         let result = unwind::catch(body);
         if result.is_err() {
             self.cancel_all();

@@ -3,68 +3,81 @@
 use super::children::{Group, Phase, Slot};
 use crate::{
     bomb::Bomb,
-    task::{self, Origin, SpawnError, Start, Task},
+    memory::{Counted, Inner, OnWake},
+    task::{
+        Origin, SpawnError, Start, Task,
+        start::{Unborn, memory_of, try_start},
+    },
 };
-use alloc::{sync::Arc, task::Wake};
 use core::{
     future::Future,
     mem,
     pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 use hal::preempt;
 
-impl<T: Send, E: Send> Group<T, E> {
+impl<T: Send, E: Send> Counted<Group<T, E>> {
     /// Starts a child.
     ///
     /// # Safety
     /// What the future, `T` and `E` borrow lasts until no child of the group is live.
     #[track_caller]
     pub(super) unsafe fn start<F: Future + Send>(
-        self: &Arc<Self>,
+        &self,
         how: Start,
         future: F,
         map: fn(F::Output) -> Result<Option<T>, E>,
     ) -> Result<Task, SpawnError> {
-        // Numbered before it runs, and so before any that it spawns.
-        let (number, cancelled) = {
-            let mut state = self.state.lock();
-            state.count += 1;
-            (state.count, state.phase != Phase::Open)
-        };
+        let future = Mapped { future, map };
         let parent = self.parent;
+        let how = Start { parent, ..how };
+        // Numbered before it runs, and so before any that it spawns.
+        let promise = self.promise(memory_of(&how, &future))?;
         let how = Start {
-            parent,
-            cancelled,
+            cancelled: promise.cancelled,
             ..how
         };
-        let end = Arc::new(ChildEnd::new(self));
-        let waker = Waker::from(end.clone());
+        let end = ChildEnd {
+            group: self.erased(),
+            slot: promise.slot.unwrap_or(0),
+        };
+        let Ok(end) = Counted::try_new(end) else {
+            self.take_back(&promise);
+            return Err(SpawnError::NoMemory);
+        };
         // Under a guard until it counts, so that who spawns it cannot be lost in between: if that is a
         // child itself, its own end would be taken for the last.
         let guard = preempt::guard();
         // SAFETY: the child and its output are `Send`; for the rest, the caller's promise.
-        let handle = unsafe { task::start(Origin::current(), how, Mapped { future, map })? };
+        let handle = match unsafe { try_start(Origin::current(), how, future) } {
+            Ok(handle) => handle,
+            Err(unborn) => {
+                drop(guard);
+                self.take_back(&promise);
+                return Err(Unborn::discard(unborn));
+            }
+        };
         let task = handle.task();
         let bomb = Bomb("a child of a group runs that nobody would wait for");
-        let mut state = self.lock_with_room();
+        let mut state = self.state.lock();
         let phase = state.phase;
-        if phase == Phase::Closed {
+        let Some(slot) = promise.slot.filter(|_| phase != Phase::Closed) else {
             drop(state);
             bomb.defuse();
             drop(guard);
+            self.take_back(&promise);
             task.cancel();
             return Ok(task);
-        }
+        };
         // It counts from here on. No child can have ended the group before: a child that spawns is live
         // itself, and the group's owner is here.
-        let slot = state.insert(number, handle);
-        end.slot.store(slot, Relaxed);
-        let Slot::Live(_, handle) = &mut state.slots[slot] else {
-            unreachable!("just inserted")
+        state.live += 1;
+        state.slots[slot] = Slot::Live(promise.number, handle, promise.bytes);
+        let Slot::Live(_, handle, _) = &mut state.slots[slot] else {
+            unreachable!("just put there")
         };
-        let told = handle.tell(waker);
+        let told = handle.tell(Waker::from(end));
         drop(state);
         bomb.defuse();
         let left = match told {
@@ -82,12 +95,17 @@ impl<T: Send, E: Send> Group<T, E> {
     }
 
     /// For those that do not know of lifetimes: wakers, and tasks in scopes.
-    pub(super) fn erased(self: &Arc<Self>) -> Arc<dyn Children> {
-        let group: Arc<dyn Children + '_> = self.clone();
+    pub(super) fn erased(&self) -> Counted<dyn Children> {
+        let group = Counted::into_raw(self.clone());
+        let group: *mut Inner<dyn Children + '_> = group;
         // SAFETY: 1. As long as a child is live, what `T` and `E` borrow lasts: who starts it has promised
         // that. 2. When none is, the group holds no `T` and no `E` once its owner has taken them out,
-        // and these functions, and the group's end, touch none.
-        unsafe { mem::transmute::<Arc<dyn Children + '_>, Arc<dyn Children>>(group) }
+        // and these functions, and the group's end, touch none. 3. It came from `into_raw`, once.
+        unsafe {
+            let group =
+                mem::transmute::<*mut Inner<dyn Children + '_>, *mut Inner<dyn Children>>(group);
+            Counted::from_raw(group)
+        }
     }
 }
 
@@ -118,23 +136,13 @@ impl<T: Send, E: Send> Children for Group<T, E> {
 
 /// Join waker of a child.
 struct ChildEnd {
-    group: Arc<dyn Children>,
-    /// Set before the waker is offered.
-    slot: AtomicUsize,
+    group: Counted<dyn Children>,
+    slot: usize,
 }
 
-impl ChildEnd {
-    fn new<T: Send, E: Send>(group: &Arc<Group<T, E>>) -> Self {
-        Self {
-            group: group.erased(),
-            slot: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Wake for ChildEnd {
-    fn wake(self: Arc<Self>) {
-        self.group.on_end(self.slot.load(Relaxed));
+impl OnWake for ChildEnd {
+    fn on_wake(&self) {
+        self.group.on_end(self.slot);
     }
 }
 
