@@ -5,7 +5,7 @@ use super::{
     instant::Instant,
     timers::{Moved, Node},
 };
-use crate::task;
+use crate::{NoMemory, task};
 use core::{
     fmt,
     future::Future,
@@ -105,8 +105,14 @@ impl Sleep {
         let node = unsafe { Pin::new_unchecked(&self.node) };
         // SAFETY: 1. no home, so it is registered nowhere; `poll` saw that it has not fired;
         // 2. from here on `home` is where all go, and `drop` cancels it there.
-        if unsafe { here.timers().register(node, deadline, cx.waker().clone()) } {
-            here.arm(deadline);
+        match unsafe { here.timers().register(node, deadline, cx.waker().clone()) } {
+            Ok(true) => here.arm(deadline),
+            Ok(false) => {}
+            Err(NoMemory) => {
+                // The core's first timer needs some. Until there is, it looks at the clock again and again.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
         self.home = Some(here);
         task::waits_for(&"time");

@@ -22,7 +22,10 @@ use super::{
     list::Entry,
     wheel::{NEVER, Wheel},
 };
-use crate::shim::{Lock, UnsafeCell, discard, wake};
+use crate::{
+    NoMemory,
+    shim::{Lock, UnsafeCell, discard, wake},
+};
 use alloc::boxed::Box;
 use core::{array, mem, pin::Pin, ptr::NonNull, task::Waker};
 use hal::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -178,12 +181,18 @@ impl Timers {
         self.wheel.lock().is_some()
     }
 
-    /// Registers a node. True: it is the earliest now, and the hardware is to be armed.
+    /// Registers a node. True: it is the earliest now, and the hardware is to be armed. Err: there is no memory, and it
+    /// is not registered.
     ///
     /// # Safety
     /// 1. The node is registered nowhere and has not fired.
     /// 2. Until it has fired or was cancelled here, it is used with these timers only, and not dropped.
-    pub unsafe fn register(&self, node: Pin<&Node>, deadline: u64, waker: Waker) -> bool {
+    pub unsafe fn register(
+        &self,
+        node: Pin<&Node>,
+        deadline: u64,
+        waker: Waker,
+    ) -> Result<bool, NoMemory> {
         debug_assert!(!node.has_fired());
         // Outlives the lock: if another core was faster, it is freed after unlocking.
         let mut spare = None;
@@ -194,7 +203,7 @@ impl Timers {
             }
             let Some(wheel) = &mut *locked else {
                 drop(locked);
-                spare = Some(Wheel::new());
+                spare = Some(Wheel::try_new().ok_or(NoMemory)?);
                 continue;
             };
             // SAFETY: the lock is held.
@@ -202,7 +211,7 @@ impl Timers {
             debug_assert!(old.is_none(), "firing and cancelling take it out");
             // SAFETY: the caller's promise.
             unsafe { wheel.insert(NonNull::from_ref(node.get_ref()), deadline) };
-            return self.note_next(wheel);
+            return Ok(self.note_next(wheel));
         }
     }
 

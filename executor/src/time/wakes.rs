@@ -66,7 +66,12 @@ impl Wakes {
                     if length == waiting.capacity() {
                         if length >= room.capacity() {
                             drop(waiting);
-                            room = Vec::with_capacity(length * 2 + 8);
+                            room = Vec::new();
+                            if room.try_reserve_exact(length * 2 + 8).is_err() {
+                                // It is told too early, again and again, until there is memory.
+                                clone.wake();
+                                return false;
+                            }
                             continue;
                         }
                         room.append(&mut waiting);

@@ -22,8 +22,8 @@
 //! Entries are pinned by their owners (`list.rs`).
 
 use super::list::{self, Entry, List};
-use alloc::boxed::Box;
-use core::ptr::NonNull;
+use alloc::{alloc::alloc_zeroed, boxed::Box};
+use core::{alloc::Layout, ptr::NonNull};
 
 /// A deadline that is never reached.
 pub const NEVER: u64 = u64::MAX;
@@ -80,10 +80,13 @@ fn slot_for(elapsed: u64, deadline: u64) -> usize {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel that stands at 0. Its ten KiB are never on the stack.
-    pub fn new() -> Box<Self> {
-        // SAFETY: every field is valid when zero: numbers, and lists, which are then empty.
-        unsafe { Box::new_zeroed().assume_init() }
+    /// An empty wheel that stands at 0. Its ten KiB are never on the stack. None: there is no memory.
+    pub fn try_new() -> Option<Box<Self>> {
+        // SAFETY: the layout is not empty.
+        let wheel = unsafe { alloc_zeroed(Layout::new::<Self>()) }.cast::<Self>();
+        // SAFETY: fresh memory as a box has it; and every field is valid when zero: numbers, and lists, which are
+        // then empty.
+        (!wheel.is_null()).then(|| unsafe { Box::from_raw(wheel) })
     }
 
     /// Inserts an entry; one for [`NEVER`] stays outside.

@@ -19,7 +19,7 @@ impl Sleeper {
     fn new(timers: &Arc<Timers>, deadline: u64, waker: Waker) -> Self {
         let node = StdArc::pin(Node::idle());
         // SAFETY: it is registered nowhere, and every model cancels it or sees it fire.
-        unsafe { timers.register(node.as_ref(), deadline, waker) };
+        unsafe { timers.register(node.as_ref(), deadline, waker) }.unwrap();
         Self {
             timers: timers.clone(),
             node,

@@ -101,7 +101,7 @@ fn moving_says_whether_it_fired_before() {
     let timers = Timers::new();
     let node = Box::pin(Node::idle());
     // SAFETY: it is registered nowhere, and cancelled before it is dropped.
-    assert!(unsafe { timers.register(node.as_ref(), 100, Waker::noop().clone()) });
+    assert!(unsafe { timers.register(node.as_ref(), 100, Waker::noop().clone()) }.unwrap());
     // SAFETY: it was registered here.
     unsafe {
         assert_eq!(timers.reset(node.as_ref(), 200), Moved::Later);

@@ -18,7 +18,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            wheel: Wheel::new(),
+            wheel: Wheel::try_new().unwrap(),
             entries: Vec::new(),
         }
     }
@@ -295,7 +295,7 @@ fn a_timer_works_on_any_day_of_a_century() {
 fn a_million_timers_fire_in_order_and_no_turn_touches_more_than_its_limit() {
     const COUNT: usize = 1_000_000;
     const LIMIT: usize = 32;
-    let mut wheel = Wheel::new();
+    let mut wheel = Wheel::try_new().unwrap();
     // Evenly over an hour, in an order that jumps about.
     let deadline = |id: usize| (id * 611_953 % COUNT) as u64 * 3_600_000 + 17;
     let entries: Vec<_> = (0..COUNT).map(Entry::new).collect();
