@@ -14,7 +14,7 @@ use executor::{
         TaskHandle, nursery, try_on_exit, try_spawn, try_spawn_local, yield_now,
     },
     thread,
-    time::{Duration, sleep},
+    time::{Duration, Instant, sleep},
 };
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -407,6 +407,56 @@ fn a_finalizer_that_registers_another_needs_no_memory_to_wait() {
             });
         });
         task.unwrap().await.unwrap();
+    });
+}
+
+#[test]
+fn who_may_wait_for_what_cannot_become_a_task_does_not_wait_for_ever() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.block_on(async {
+        let ended = task::spawn(async {
+            let (sender, receiver) = oneshot::channel();
+            let first = || {
+                FAILING.set(Failing::One(0));
+                task::wait(receiver)
+            };
+            parallel::join(first, || sender.send(1))
+        });
+        let Err(TaskError::Panicked(panic)) = ended.await else {
+            panic!("it waits for what nobody does");
+        };
+        assert!(panic.message().contains("in parallel: no memory"));
+        // Items do not wait for each other, so these go on.
+        let ended = task::spawn(async {
+            let number = AtomicUsize::new(0);
+            parallel::par_for_each(0..4, |_| {
+                FAILING.set(Failing::One(0));
+                task::wait(yield_now());
+                FAILING.set(Failing::None);
+                number.fetch_add(1, Relaxed);
+            });
+            number.into_inner()
+        });
+        assert_eq!(ended.await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn a_timer_without_memory_still_ends_in_time() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.block_on(async {
+        let begin = Instant::now();
+        FAILING.set(Failing::All(0));
+        sleep(Duration::from_millis(5)).await;
+        FAILING.set(Failing::None);
+        assert!(begin.elapsed() >= Duration::from_millis(5));
+        assert_ne!(FAILED.get(), 0, "the first of a core needs memory");
+        let before = FAILED.get();
+        sleep(Duration::from_millis(5)).await;
+        FAILING.set(Failing::All(0));
+        sleep(Duration::from_millis(5)).await;
+        FAILING.set(Failing::None);
+        assert_eq!(FAILED.get(), before, "all others do not");
     });
 }
 

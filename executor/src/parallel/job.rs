@@ -39,9 +39,10 @@ pub(super) enum Ended<W: Work> {
 }
 
 impl<W: Work> Job<W> {
-    pub(super) fn new(work: W) -> Self {
+    /// `is_needed`: who offers it may wait for what it does.
+    pub(super) fn new(work: W, is_needed: bool) -> Self {
         Self {
-            offer: Offer::new(make::<W>),
+            offer: Offer::new(make::<W>, is_needed),
             work: UnsafeCell::new(Some(work)),
             result: UnsafeCell::new(None),
         }

@@ -56,7 +56,7 @@ impl Here<'_> {
 ///
 /// # Panics
 /// If one of the functions does, when both have ended; if the stack of one was too small; and if there is
-/// no memory for a stack to go on with while the second is waited for.
+/// no memory for a stack to go on with while the second is waited for, or for a task of it when the first waits.
 #[track_caller]
 pub fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B)
 where
@@ -75,7 +75,7 @@ fn join_in_task<A, B>(task: &Header, a: impl FnOnce() -> A, b: impl FnOnce() -> 
 where
     B: Send,
 {
-    let job = Job::new(Function(b));
+    let job = Job::new(Function(b), true);
     // SAFETY: it stays here, and `end` comes next: nothing in between returns or unwinds.
     let (first, second) = unsafe {
         job.begin(task);

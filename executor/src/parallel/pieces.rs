@@ -107,11 +107,14 @@ impl<F> Call<'_, F> {
             let count = len.div_ceil(2);
             let front = rest.take_front(count);
             let began = clock::now();
-            let job = Job::new(Half {
-                call: self,
-                piece: rest,
-                at: at + count,
-            });
+            let job = Job::new(
+                Half {
+                    call: self,
+                    piece: rest,
+                    at: at + count,
+                },
+                false,
+            );
             // SAFETY: it stays here, and `end` comes next: nothing in between returns or unwinds.
             let (left, half) = unsafe {
                 job.begin(task);

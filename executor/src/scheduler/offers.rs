@@ -59,6 +59,8 @@ pub(crate) struct Offer {
 
     // Fixed before it is listed:
     make: Make,
+    /// Who offers it may wait for what it does: it must not stay where it is then.
+    is_needed: bool,
     /// Whose list it is in, and which task offers it.
     place: Cell<Option<(NonNull<Worker>, NonNull<Header>)>>,
 
@@ -68,7 +70,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    pub(crate) fn new(make: Make) -> Self {
+    pub(crate) fn new(make: Make, is_needed: bool) -> Self {
         Self {
             older: Cell::new(None),
             newer: Cell::new(None),
@@ -76,6 +78,7 @@ impl Offer {
             handle: UnsafeCell::new(None),
             is_taken: AtomicBool::new(false),
             make,
+            is_needed,
             place: Cell::new(None),
             outer: Cell::new(None),
         }
@@ -221,7 +224,7 @@ impl Offers {
         let list = self.lock();
         let offer = self.oldest.get()?;
         // SAFETY: listed, so it is there, and its offerer lives.
-        list.take(unsafe { offer.as_ref() }, offer, taker)
+        list.take(unsafe { offer.as_ref() }, offer, taker).ok()
     }
 }
 
@@ -274,15 +277,23 @@ impl Locked<'_> {
         self.0.count.store(count, Relaxed);
     }
 
-    /// Makes a task of a listed offer. Without memory it is no longer offered: else cores would try for ever.
-    fn take(&self, offer: &Offer, this: NonNull<Offer>, taker: &Worker) -> Option<NonNull<Header>> {
-        self.unlink(offer);
+    /// Makes a task of an offer that nobody has taken. Without memory it is no longer listed: else cores would try for
+    /// ever. Who offers it tries again, if it has to wait.
+    fn take(
+        &self,
+        offer: &Offer,
+        this: NonNull<Offer>,
+        taker: &Worker,
+    ) -> Result<NonNull<Header>, SpawnError> {
+        if offer.is_listed.get() {
+            self.unlink(offer);
+        }
         // SAFETY: it is there as long as the flag is held, and then until its task has ended.
-        let (task, handle) = unsafe { (offer.make)(this, taker) }.ok()?;
+        let (task, handle) = unsafe { (offer.make)(this, taker)? };
         // SAFETY: under the flag, and nothing was in it.
         unsafe { *offer.handle.get() = Some(handle) };
         offer.is_taken.store(true, Relaxed);
-        Some(task)
+        Ok(task)
     }
 }
 
@@ -305,11 +316,13 @@ impl Worker {
 }
 
 impl Context {
-    /// The poll is about to wait: what it has offered becomes tasks like all others. It may wait for them.
+    /// The poll is about to wait: what it has offered becomes tasks like all others. It may wait for them. Err: there is
+    /// no memory for one that it may wait for.
     #[inline]
-    pub(crate) fn make_tasks_of_offers(&self) {
-        if self.offers().get().is_some() {
-            self.make_tasks();
+    pub(crate) fn make_tasks_of_offers(&self) -> Result<(), SpawnError> {
+        match self.offers().get() {
+            None => Ok(()),
+            Some(_) => self.make_tasks(),
         }
     }
 
@@ -354,40 +367,44 @@ impl Context {
 
     #[cold]
     #[inline(never)]
-    fn make_tasks(&self) {
+    fn make_tasks(&self) -> Result<(), SpawnError> {
         let mut next = self.offers().get();
         while let Some(this) = next {
             // SAFETY: in the chain until its offerer, which is this context, takes it back.
             let offer = unsafe { this.as_ref() };
             next = offer.outer.get();
-            offer.make_task(this);
+            if let Err(error) = offer.make_task(this)
+                && offer.is_needed
+            {
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 
 impl Offer {
     /// Puts it into a queue, unless somebody has taken it.
-    fn make_task(&self, this: NonNull<Self>) {
+    fn make_task(&self, this: NonNull<Self>) -> Result<(), SpawnError> {
         let Some((place, _)) = self.place.get() else {
-            return;
+            return Ok(());
         };
         let guard = preempt::guard();
         let Some(worker) = Worker::here(&guard) else {
-            return;
+            return Ok(());
         };
         // SAFETY: the worker of a runtime that runs the caller.
         let list = unsafe { place.as_ref() }.offers.lock();
-        if !self.is_listed.get() {
-            return;
+        // SAFETY: under the flag.
+        if unsafe { &*self.handle.get() }.is_some() {
+            return Ok(());
         }
-        let task = list.take(self, this, worker);
+        let task = list.take(self, this, worker)?;
         drop(list);
-        if let Some(task) = task {
-            let bomb =
-                Bomb("a policy panicked over a new task; a policy of the user's own must not");
-            // SAFETY: its handle keeps it.
-            worker.enqueue_spawned(task, unsafe { task.as_ref() }.state.now());
-            bomb.defuse();
-        }
+        let bomb = Bomb("a policy panicked over a new task; a policy of the user's own must not");
+        // SAFETY: its handle keeps it.
+        worker.enqueue_spawned(task, unsafe { task.as_ref() }.state.now());
+        bomb.defuse();
+        Ok(())
     }
 }

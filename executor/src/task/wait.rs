@@ -119,7 +119,9 @@ fn wait_hearing<F: Future>(mut future: Pin<&mut F>, hear: impl Fn(&task::Waker))
         assert_may_wait();
         hear(&waker);
         super::waits_for(&"wait");
-        context.make_tasks_of_offers();
+        if let Err(error) = context.make_tasks_of_offers() {
+            panic!("a task cannot wait for what it does in parallel: {error}");
+        }
         if let Err(error) = suspend(Leave::ToWait(times_left)) {
             panic!("a task cannot wait: {error}");
         }
