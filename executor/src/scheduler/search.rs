@@ -60,6 +60,7 @@ impl Worker {
         if self.next_timer() <= shared.clock.now() {
             self.post_mail(mail::TIMER);
         }
+        self.ask_for_spare();
         trace::event(trace::Kind::Unpark, || TaskId::NONE);
     }
 

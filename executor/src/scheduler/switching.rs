@@ -89,7 +89,7 @@ impl Worker {
             let _ = self.find_spare();
         }
         let context = self
-            .take_spare()
+            .take_last()
             .expect("no memory for the stack of a core's loop");
         // SAFETY: interrupts are masked; it is a spare one, so saved and nobody else's; the current one
         // lives until this function returns.
@@ -168,29 +168,35 @@ impl Worker {
 
     /// Sees to it that there is a spare context. Not in an interrupt.
     pub(crate) fn find_spare(&self) -> Result<(), NoMemory> {
-        let shared = self.shared();
-        shared.pool.free_doomed();
+        self.shared().pool.free_doomed();
         if self.spare.get().is_none() {
-            let found = match shared.pool.take() {
-                Some(found) => found,
-                None => Context::new(self, shared.config.stack, true, (serve, 0))?,
-            };
-            self.spare.set(Some(found));
+            self.spare.set(Some(self.find_context()?));
         }
         Ok(())
     }
 
-    /// The same for one that is kept until a poll is left for good, as [`take_last`](Self::take_last) says.
+    /// If there was no memory for one, the loop looks again: there may be by now.
+    pub(super) fn ask_for_spare(&self) {
+        if self.spare.get().is_none() || self.last.get().is_none() {
+            self.post_mail(SPARE);
+        }
+    }
+
+    /// Sees to it that there is one that is kept until a poll is left for good, as [`take_last`](Self::take_last) says.
     pub(crate) fn find_last(&self) -> Result<(), NoMemory> {
         if self.last.get().is_none() {
-            let shared = self.shared();
-            let found = match shared.pool.take() {
-                Some(found) => found,
-                None => Context::new(self, shared.config.stack, true, (serve, 0))?,
-            };
-            self.last.set(Some(found));
+            self.last.set(Some(self.find_context()?));
         }
         Ok(())
+    }
+
+    /// One that nobody uses, or a new one.
+    fn find_context(&self) -> Result<NonNull<Context>, NoMemory> {
+        let shared = self.shared();
+        match shared.pool.take() {
+            Some(found) => Ok(found),
+            None => Context::new(self, shared.config.stack, true, (serve, 0)),
+        }
     }
 
     /// A context to go on in, for who leaves a poll for good: if there is no other, the last. A poll

@@ -16,7 +16,7 @@
 use super::{
     context::Context,
     lost::{Cause, abandon},
-    mail::{INBOX, SPARE, TIMER, URGENT},
+    mail::{INBOX, TIMER, URGENT},
     switching,
     worker::{KINDS, Worker},
 };
@@ -142,10 +142,7 @@ impl Worker {
         ticker
             .seen
             .set(if is_same { ticker.seen.get() + 1 } else { 0 });
-        if self.spare.get().is_none() || self.last.get().is_none() {
-            // There may be memory by now.
-            self.post_mail(SPARE);
-        }
+        self.ask_for_spare();
         if torture::is_on() {
             return ticker.is_due.set(true);
         }
