@@ -469,7 +469,7 @@ impl fmt::Debug for Thread {
 /// ```
 ///
 /// # Panics
-/// Outside both.
+/// Outside both; and in a task without a name, if there is no memory for what an `unpark` looks at.
 #[track_caller]
 pub fn current() -> Thread {
     let task = task::current();

@@ -20,7 +20,8 @@ pub enum TaskError {
     /// Its stack was too small. What it had on it, and its future, are left as they are, for ever. On the host, whose stacks
     /// the operating system watches, the whole process ends instead.
     StackOverflow,
-    /// There was no memory for its stack to grow. Left in the same way.
+    /// There was no memory for its stack to grow, and it is left in the same way. Of a [`Supervisor`](super::Supervisor)'s
+    /// child also: for it to be started.
     NoMemory,
     /// It panicked or, on the image, met a fault: a null pointer, an instruction that there is not. On the
     /// image what it had is left in the same way, as nothing unwinds there; on the host its destructors have run.
@@ -61,7 +62,7 @@ impl fmt::Display for TaskError {
         match self {
             Self::Cancelled => f.write_str("the task was cancelled"),
             Self::StackOverflow => f.write_str("the task's stack was too small"),
-            Self::NoMemory => f.write_str("there was no memory for the task's stack"),
+            Self::NoMemory => f.write_str("there was no memory for the task or its stack"),
             Self::Panicked(panic) => write!(f, "the task panicked: {}", panic.message()),
         }
     }
