@@ -136,7 +136,6 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// });
     /// # Ok::<(), executor::BuildError>(())
     /// ```
-    #[must_use]
     pub fn quota(self, bytes: usize) -> Self {
         self.0.0.state.lock().quota = bytes;
         self
