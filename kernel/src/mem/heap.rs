@@ -244,6 +244,10 @@ unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         assert_not_in_a_handler();
+        #[cfg(all(feature = "kernel-test", target_os = "none"))]
+        if super::failing::fails() {
+            return null_mut();
+        }
         let Some(class) = Class::of(layout.size(), layout.align()) else {
             return self.alloc_large(layout);
         };

@@ -20,6 +20,8 @@ mod pages;
 mod slabs;
 mod stats;
 
+#[cfg(all(feature = "kernel-test", target_os = "none"))]
+pub mod failing;
 #[cfg(test)]
 mod host_tests;
 #[cfg(any(test, all(feature = "kernel-test", target_os = "none")))]

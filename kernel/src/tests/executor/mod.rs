@@ -22,6 +22,7 @@
 //! | `modes` | the same function in every mode |
 //! | `sync` | locks and signals with all cores at them |
 //! | `memory` | as many tasks and threads as the machine holds |
+//! | `memory_failures` | no memory for another |
 
 mod blocking;
 mod failures;
@@ -29,6 +30,7 @@ mod fairness;
 mod lifecycle;
 mod lost;
 mod memory;
+mod memory_failures;
 mod migration;
 mod modes;
 mod parallel;
