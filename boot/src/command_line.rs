@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let (options, complaints) = parse(
-            " log=debug cores=3\tquantum=0 test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
+            " log=debug cores=3\tquantum=0 watchdog=kill test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
         );
         assert_eq!(
             options,
@@ -249,6 +249,7 @@ mod tests {
                 log: Level::Debug,
                 cores: 3,
                 quantum_ms: 0,
+                watchdog: Watchdog::Kill,
                 test: "a=b",
                 long: true,
                 from: 7,

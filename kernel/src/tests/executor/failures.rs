@@ -1,7 +1,11 @@
 //! Tasks that panic or fault: they end, who joins them learns why, and all others go on.
 
 use super::{join, scaled, spawn};
-use crate::{failure, symbols, watchdog};
+use crate::{
+    failure,
+    mem::failing::{Failing, Which},
+    symbols, watchdog,
+};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use boot::command_line::Watchdog;
 use core::{
@@ -11,7 +15,7 @@ use core::{
 };
 use executor::{
     Runtime, TaskError, stats,
-    sync::{Barrier, Mutex, Notify, RwLock, channel, oneshot},
+    sync::{Barrier, Mutex, Notify, RwLock, broadcast, channel, oneshot, watch},
     task::{self, Panic, spawn_local_on, task_group, yield_now},
     thread,
 };
@@ -340,6 +344,47 @@ fn a_circle_of_locks_is_broken_by_the_watchdog() {
         assert_eq!(watchdog::alarms(), alarms + 1);
         watchdog.cancel();
         assert!(watchdog.await.is_err());
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn who_needs_memory_and_finds_none_fails_by_name() {
+    // What has no form that says so, or is called without it.
+    const OPERATIONS: [fn(); 8] = [
+        || task::spawn(yield_now()).detach(),
+        || drop(thread::spawn(|| 5)),
+        || drop(channel::bounded::<u64>(4)),
+        || {
+            let (sender, _receiver) = channel::unbounded();
+            for number in 0..100 {
+                task::wait(sender.send(number)).expect("there is a receiver");
+            }
+        },
+        || drop(oneshot::channel::<u64>()),
+        || drop(broadcast::channel::<u64>(4)),
+        || drop(watch::channel(5)),
+        || drop(core::hint::black_box(Box::new([5u8; 100]))),
+    ];
+    with_failures(async {
+        for operation in OPERATIONS {
+            for which in [Which::One, Which::All] {
+                for count in 0.. {
+                    let outcome = spawn(async move {
+                        let failing = Failing::of_this_task(which(count));
+                        operation();
+                        assert_eq!(failing.count(), 0, "one failed, and nobody says so");
+                    });
+                    let Err(error) = outcome.await else {
+                        break;
+                    };
+                    Failing::end();
+                    let panic = panic_of::<()>(Err(error));
+                    assert!(panic.message().contains("memory"), "{}", panic.message());
+                }
+            }
+        }
+        // All goes on.
+        assert_eq!(spawn(async { 5 }).await.expect("there is memory"), 5);
     });
 }
 
