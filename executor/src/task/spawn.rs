@@ -1,13 +1,14 @@
 //! Spawning tasks.
 
 use super::{
-    Builder, TaskHandle, cell,
+    Builder, TaskHandle, TaskId,
+    cell::{self, Header},
     start::{Origin, Start, Unborn, expect, start, start_task},
     state::{Place, State},
     waker,
 };
 use crate::{Priority, scheduler::worker::Worker};
-use core::{fmt, future::Future};
+use core::{fmt, future::Future, ptr::NonNull};
 use hal::preempt;
 
 /// Why a task could not be spawned.
@@ -69,16 +70,12 @@ where
             };
             let task = match cell::allocate(future, State::new(place), core::ptr::null_mut()) {
                 Ok(task) => task,
-                Err(future) => {
-                    drop(guard);
-                    return Err(Unborn::Future(future).discard());
-                }
+                Err(future) => return Err(refuse(guard, Unborn::Future(future))),
             };
             // SAFETY: a new task; the guard makes us the owner of this worker.
             unsafe {
                 let Ok(id) = worker.adopt(task) else {
-                    drop(guard);
-                    return Err(Unborn::<F>::Task(task).discard());
+                    return Err(refuse(guard, Unborn::<F>::Task(task)));
                 };
                 worker.push_spawned(task, Priority::Normal as usize);
                 drop(guard);
@@ -87,13 +84,33 @@ where
         }
         _ => {
             drop(guard);
-            // SAFETY: the future and its output are `Send`.
-            unsafe { start_task(Origin::current(), Start::default(), future) }
-                .map_err(Unborn::discard)?
+            spawn_unusually(future).ok_or(SpawnError::NoMemory)?
         }
     };
     // SAFETY: the handle's reference and bit are in the state from birth.
     Ok(unsafe { TaskHandle::new(task, id) })
+}
+
+/// As `try_spawn` where that is not simple; None: there is no memory. Out of line, as the usual way is another.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn spawn_unusually<F>(future: F) -> Option<(NonNull<Header>, TaskId)>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    // SAFETY: the future and its output are `Send`.
+    let started = unsafe { start_task(Origin::current(), Start::default(), future) };
+    started.map_err(Unborn::discard).ok()
+}
+
+/// There is no memory for it.
+#[cold]
+#[inline(never)]
+fn refuse<F: Future>(guard: preempt::Guard, unborn: Unborn<F>) -> SpawnError {
+    drop(guard);
+    unborn.discard()
 }
 
 /// Starts a task with a name, a priority, a core.
