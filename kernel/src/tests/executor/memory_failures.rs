@@ -229,16 +229,22 @@ fn a_stack_overflow_without_memory_ends_only_its_task() {
         let core = machine_cores().len() - 1;
         for round in 1..=4 {
             let may_begin = Arc::new(AtomicBool::new(false));
-            // As many as a core has contexts for, that it keeps for this.
+            let turns = Arc::new(AtomicUsize::new(0));
+            // As many as a core has contexts for: a spare one, and the last.
             let tasks = [(); 2].map(|()| {
-                let may_begin = may_begin.clone();
+                let (may_begin, turns) = (may_begin.clone(), turns.clone());
                 spawn_on(core, async move {
                     while !may_begin.load(Relaxed) {
+                        turns.fetch_add(1, Relaxed);
                         yield_now().await;
                     }
                     deeper(0)
                 })
             });
+            // By then it has opened its mail, and has both.
+            while turns.load(Relaxed) < 20 {
+                yield_now().await;
+            }
             let failing = Failing::of_the_machine(Which::All(0));
             may_begin.store(true, Relaxed);
             for task in tasks {
