@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use boot::command_line::Watchdog;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use executor::{
-    Priority, TaskHandle, stats,
+    TaskHandle, stats,
     task::{Builder, Task, TaskId},
     time::{Duration, sleep},
 };
@@ -27,7 +27,7 @@ pub fn alarms() -> u64 {
 
 /// Starts it, unless it is to be off. In a task. It goes on until it is cancelled.
 pub fn start(action: Watchdog) -> Option<TaskHandle<()>> {
-    let watchdog = Builder::new().name("watchdog").priority(Priority::High);
+    let watchdog = Builder::new().name("watchdog");
     (action != Watchdog::Off).then(|| watchdog.spawn(run(action)))
 }
 

@@ -91,6 +91,7 @@ mod tests {
         let loan = |&(from, to)| Loan {
             from: TaskId::from_u64(from),
             to: TaskId::from_u64(to),
+            less: 0,
         };
         let found = find(loans.iter().map(loan).collect())?;
         Some(found.into_iter().map(TaskId::as_u64).collect())

@@ -121,7 +121,7 @@ impl Inherited {
             loop {
                 let mut is_lent = false;
                 for loan in loans.iter().chain(&joins) {
-                    let level = self.level(loan.from, shared);
+                    let level = self.level(loan.from, shared).saturating_sub(loan.less);
                     is_lent |= self.lend(loan.to, level, shared);
                 }
                 if !is_lent {
@@ -186,6 +186,14 @@ pub(crate) fn on_wait(owners: impl FnOnce(&mut dyn FnMut(TaskId))) {
     }
 }
 
+/// Something was handed on to one who waits: others, who are more urgent, may wait behind him.
+#[cold]
+pub(crate) fn on_grant() {
+    if let Some(shared) = current() {
+        shared.inherited.lock().update(shared);
+    }
+}
+
 /// A wait has ended, or something was released.
 #[inline]
 pub(crate) fn on_release() {
@@ -209,13 +217,17 @@ pub(crate) fn on_join(joined: &Header, id: TaskId) -> bool {
     let (Some(shared), Some(me)) = (current(), waker::current_header()) else {
         return false;
     };
-    if me.state.now().level() <= joined.state.now().level() {
-        return false;
-    }
+    let word = joined.state.now();
     let loan = Loan {
         from: me.id(),
         to: id,
+        // What blocks stays behind what awaits.
+        less: usize::from(word.is_background()),
     };
+    // What others lend it may end before this wait does.
+    if me.state.now().level() <= word.base() + loan.less {
+        return false;
+    }
     let mut all = shared.inherited.lock();
     if all.joins.try_reserve(1).is_err() {
         return false;
@@ -370,10 +382,11 @@ fn enter(target: &Header, word: Word) {
     }
 }
 
-/// An entry of this, which is boosted, counts again, but it is in a queue of a lower level.
+/// An entry of this, which may be boosted, counts again, but it is in a queue of a lower level. The caller has a reference.
 #[cold]
 pub(crate) fn requeued(header: &Header, word: Word) {
-    if !header.task().state.now().is_boosted() {
+    // Not asked anew: another core may have it by now.
+    if !word.is_boosted() {
         return;
     }
     if irq::in_handler() || !irq::are_enabled() {
@@ -407,9 +420,19 @@ impl Worker {
             look(header);
             shared.contexts.each(|context| {
                 if context.polls(header) {
+                    // It may have been left with a level that was lent before.
+                    let _ = context.header().state.set_level(boosted.level, None);
                     look(context.header());
                 }
             });
+        }
+    }
+
+    /// A context came out of a queue here, but what was left in it belongs to another core.
+    #[cold]
+    pub(super) fn send_home(&self, header: &Header, core: usize) {
+        if let Some(word) = header.state.put_off() {
+            self.shared().cores()[core].post_from_afar(header.into(), word);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     context::Context, mail::LOST, policy::Reason, shared::Shared, turn::Turn, worker::Worker,
 };
 use crate::{
-    sync::waits::poison_locks_of,
+    sync::waits::{end_waits_of, poison_locks_of},
     task::{Panic, Task, TaskError, TaskId, cell::Header},
 };
 use core::{
@@ -245,6 +245,7 @@ impl Worker {
         self.local_poll_ended(context);
         mark(context.mark(), task.id(), self.shared());
         poison_locks_of(task.id());
+        end_waits_of(task.id(), self.shared());
         task.state.retain();
         context.withdraw_offers();
         // SAFETY: the reference keeps it.

@@ -88,6 +88,7 @@ impl Shared {
         count: usize,
         policy: Option<&dyn Fn(usize) -> Box<dyn Policy>>,
     ) -> Result<NonNull<Self>, NoMemory> {
+        let blocking = Blocking::try_new(config.blocking_threads)?;
         // Raw from the beginning: its workers know where it will be, and a box that is written to
         // would put an end to all other pointers into it.
         // SAFETY: the layout is not empty.
@@ -116,7 +117,7 @@ impl Shared {
             contexts: Contexts::new(),
             inherited: ranked(Rank::Growing, Inherited::new()),
             has_boosted: AtomicBool::new(false),
-            blocking: Blocking::new(config.blocking_threads),
+            blocking,
             born: clock.now(),
             clock,
             workers,

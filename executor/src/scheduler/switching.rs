@@ -238,11 +238,13 @@ impl Worker {
         // SAFETY: it was left in the middle of a poll.
         let task = unsafe { context.task() };
         let word = task.state.now();
+        context.header().entry.set(task.entry.get());
         self.is_in_low.store(false, Relaxed);
         if word.is_local() {
             self.hold_locals_for(context);
         }
-        let gave_way = context.count_left();
+        // One that is to fail does so when it comes out of a queue.
+        let gave_way = context.count_left() || word.is_doomed();
         if !cfg!(broken = "quantum_inherited") {
             // To the tick, what comes next is not this one any more.
             self.fairness.count();

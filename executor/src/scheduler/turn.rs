@@ -318,7 +318,12 @@ impl Worker {
             return Self::serve_proxy(header);
         }
         if started.is_context() {
-            Self::served().resume(header);
+            let worker = Self::served();
+            match started.pinned_to() {
+                // Its entry was made for another poll, in a queue that any core may take from.
+                Some(core) if core != worker.index => worker.send_home(header, core),
+                _ => worker.resume(header),
+            }
             return Turn::Over;
         }
         if !started.is_local() {
@@ -429,6 +434,8 @@ impl Worker {
             Pause::Again(word) => Turn::Again(word),
             Pause::Requeued(word) => {
                 inherit::requeued(header, word);
+                // SAFETY: `pause` gave it for this.
+                unsafe { waker::release(header) };
                 Turn::Over
             }
             Pause::Cancelled => Self::drop_future(header),

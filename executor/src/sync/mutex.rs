@@ -9,6 +9,7 @@ use super::{
     owner::{Owner, Place, Who},
     permits::{Closed, Home, Permits, Take},
     poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    wait_list::Waiter,
     waits::{self, Lockable, Wait},
 };
 use crate::shim::const_unless_loom;
@@ -18,6 +19,7 @@ use core::{
     cell::UnsafeCell,
     fmt,
     pin::Pin,
+    ptr::NonNull,
     task::{Context, Poll},
 };
 
@@ -335,11 +337,11 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
         self.mutex.raw.owner.set(who, self.place);
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
         let raw = &self.mutex.raw;
         raw.owner.report_self(Self::WHAT, self.place);
         // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw) };
+        unsafe { Wait::begin(note, raw, waiter, count) };
     }
 
     unsafe fn end_wait(&self, note: &mut waits::Note) {
@@ -365,11 +367,11 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
         self.mutex.raw.owner.set(who, self.place);
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
         let raw = &self.mutex.raw;
         raw.owner.report_self(Self::WHAT, self.place);
         // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw) };
+        unsafe { Wait::begin(note, raw, waiter, count) };
     }
 
     unsafe fn end_wait(&self, note: &mut waits::Note) {

@@ -22,6 +22,7 @@ use crate::shim::{const_unless_loom, discard, ordering};
 use core::{
     mem::MaybeUninit,
     pin::Pin,
+    ptr::NonNull,
     task::{Context, Poll, Waker},
 };
 use hal::sync::atomic::{AtomicUsize, Ordering::*};
@@ -42,6 +43,9 @@ pub const MAX: usize = usize::MAX >> 3;
 const GRANTED: Answer = 1;
 /// It gets none.
 const REFUSED: Answer = 2;
+/// It gets none, and what it has of them is nobody's: the lock is poisoned.
+#[cfg(all(feature = "alloc", not(loom)))]
+const VOID: Answer = 3;
 
 /// The permits, and who waits for some.
 pub struct Permits {
@@ -202,19 +206,20 @@ impl Permits {
         // Orders as in `close`.
         self.word.fetch_or(CLOSED | WAITERS, AcqRel);
         while !woken.is_full() {
-            if !waiters.answer_first(REFUSED, woken) {
+            if !waiters.answer_first(VOID, woken) {
                 return true;
             }
         }
         waiters.is_empty()
     }
 
-    /// What was closed has `count` permits again, and nobody has any. `first` is called under the list's lock.
+    /// What was refused has `count` permits again, and nobody has any. `first` is called under the list's lock.
+    #[cfg(all(feature = "alloc", not(loom)))]
     pub fn reopen(&self, count: usize, first: impl FnOnce()) {
         loop {
             let mut woken = Woken::new();
             let mut waiters = self.waiters.lock();
-            while !woken.is_full() && waiters.answer_first(REFUSED, &mut woken) {}
+            while !woken.is_full() && waiters.answer_first(VOID, &mut woken) {}
             if waiters.is_empty() {
                 first();
                 // Release pairs with the acquires of who takes them.
@@ -336,6 +341,20 @@ impl Permits {
     ) -> Poll<Result<(), Closed>> {
         // Foreign code, so without the lock.
         let waker = clone_waker(waker, what);
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_with(waiter, count, waker) }
+    }
+
+    /// The same, with a waker that was cloned for this.
+    ///
+    /// # Safety
+    /// As for [`wait`](Self::wait).
+    unsafe fn wait_with(
+        &self,
+        waiter: Pin<&mut Waiter>,
+        count: usize,
+        waker: Waker,
+    ) -> Poll<Result<(), Closed>> {
         let mut waiters = self.waiters.lock();
         let lacks = self.take_or_wait(count);
         if let Ok(lacks @ 1..) = lacks {
@@ -366,7 +385,9 @@ impl Permits {
             None => Poll::Pending,
             Some(answered) if answered.answer == Some(GRANTED) => Poll::Ready(Ok(())),
             Some(answered) => {
-                self.give_back(count - answered.request);
+                if !is_void(answered.answer) {
+                    self.give_back(count - answered.request);
+                }
                 Poll::Ready(Err(Closed))
             }
         }
@@ -377,8 +398,22 @@ impl Permits {
     /// # Safety
     /// The waiter waits here, for `count`.
     pub unsafe fn leave(&self, waiter: Pin<&mut Waiter>, count: usize) {
+        let mut is_given = false;
+        let give_under_lock = |request: usize| {
+            // Under the list's lock, so that `reopen` comes before it or after it.
+            is_given = request != count && !cfg!(seeded = "permits_leave_takes_along");
+            if is_given {
+                self.word.fetch_add(count - request, Release);
+            }
+        };
         // SAFETY: it waits in this list, the caller says.
-        let left = unsafe { waiter.leave(&self.waiters, |_| {}) };
+        let left = unsafe { waiter.leave(&self.waiters, give_under_lock) };
+        if is_given {
+            return self.hand_out();
+        }
+        if left.answer.is_none() || is_void(left.answer) {
+            return;
+        }
         if cfg!(seeded = "permits_leave_takes_along")
             || cfg!(broken = "permit_lost_with_its_waiter")
         {
@@ -396,6 +431,14 @@ impl Permits {
             self.give(count);
         }
     }
+}
+
+/// Whether the permits of who was answered so are nobody's.
+fn is_void(_answer: Option<Answer>) -> bool {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    return _answer == Some(VOID);
+    #[cfg(not(all(feature = "alloc", not(loom))))]
+    false
 }
 
 /// Why the word gives no permits; nobody is refused none.
@@ -438,7 +481,7 @@ pub unsafe trait Home {
     ///
     /// # Safety
     /// The note is pinned, and neither it nor the permits go away before [`end_wait`](Self::end_wait).
-    unsafe fn begin_wait(&self, _: &mut MaybeUninit<Self::Note>) {}
+    unsafe fn begin_wait(&self, _: &mut MaybeUninit<Self::Note>, _: NonNull<Waiter>, _: usize) {}
 
     /// He waits no more.
     ///
@@ -537,12 +580,14 @@ impl<H: Home> Take<H> {
     #[inline(never)]
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
         let home = self.home.as_ref().expect("polled after it was ready");
+        // Foreign code: before anything is noted, and without a lock.
+        let waker = clone_waker(cx.waker(), H::WHAT);
         // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
         // 2. `home` keeps the permits as long as this lives, and `drop` makes it leave.
         let taken = unsafe {
-            home.begin_wait(&mut self.note);
+            home.begin_wait(&mut self.note, (&mut self.waiter).into(), self.count);
             let waiter = Pin::new_unchecked(&mut self.waiter);
-            home.permits().wait(waiter, self.count, cx.waker(), H::WHAT)
+            home.permits().wait_with(waiter, self.count, waker)
         };
         self.finish(taken, cx)
     }

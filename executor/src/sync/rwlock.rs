@@ -13,6 +13,7 @@ use super::{
     owner::{Holders, Place, Seat, Who},
     permits::{Closed, Home, Permits, Take},
     poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    wait_list::Waiter,
     waits::{self, Lockable, Wait},
 };
 use crate::shim::const_unless_loom;
@@ -23,6 +24,7 @@ use core::{
     fmt,
     ops::Deref,
     pin::Pin,
+    ptr::NonNull,
     task::{Context, Poll},
 };
 
@@ -513,11 +515,11 @@ unsafe impl<L: Keeper, const WRITES: bool> Home for At<L, WRITES> {
         holders.sit(who, self.place)
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note) {
+    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
         let raw = self.lock.raw();
         raw.holders.report_self(Self::WHAT, self.place);
         // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw) };
+        unsafe { Wait::begin(note, raw, waiter, count) };
     }
 
     unsafe fn end_wait(&self, note: &mut waits::Note) {

@@ -4,6 +4,8 @@ use super::{
     owner::Who,
     permits::{self, Home, Permits, Refusal, Take},
 };
+#[cfg(all(feature = "alloc", not(loom)))]
+use crate::memory::Counted;
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
@@ -406,6 +408,33 @@ unsafe impl Home for Arc<Semaphore> {
 
     fn permits(&self) -> &Permits {
         &self.permits
+    }
+}
+
+// SAFETY: what it shares stays where it is as long as it lives.
+#[cfg(all(feature = "alloc", not(loom)))]
+unsafe impl Home for Counted<Semaphore> {
+    type Note = ();
+    type Hold = ();
+
+    #[inline]
+    fn hold(&self, _: Who) {}
+
+    const WHAT: &'static &'static str = &"semaphore";
+
+    fn permits(&self) -> &Permits {
+        &self.permits
+    }
+}
+
+#[cfg(all(feature = "alloc", not(loom)))]
+impl Semaphore {
+    /// As [`acquire_owned`](Self::acquire_owned), of one that is counted in another way.
+    pub(crate) fn acquire_counted(this: Counted<Self>) -> Acquire<Counted<Self>> {
+        Acquire {
+            take: Take::new(this, 1),
+            count: 1,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! guard can be sent: perhaps somebody else has the lost task's, and uses it.
 
 #[cfg(all(feature = "alloc", not(loom)))]
-pub use noted::{Loan, Wait, granted, loans, poison_locks_of};
+pub use noted::{Loan, Wait, end_waits_of, granted, loans, poison_locks_of};
 #[cfg(not(all(feature = "alloc", not(loom))))]
 pub use unnoted::Wait;
 
@@ -39,7 +39,7 @@ mod noted {
         sync::{
             owner::{Owner, Who},
             permits::Permits,
-            wait_list::Woken,
+            wait_list::{Waiter, Woken},
         },
         task::TaskId,
     };
@@ -47,6 +47,7 @@ mod noted {
     use core::{
         cell::Cell,
         marker::PhantomPinned,
+        pin::Pin,
         ptr::{self, NonNull},
     };
     use hal::sync::{Lock, Rank, ranked};
@@ -62,6 +63,8 @@ mod noted {
         /// It has got it, and has not seen that yet. Guarded as the links.
         is_granted: Cell<bool>,
         lock: NonNull<dyn Lockable>,
+        /// In the list of that, and how many permits it asks for.
+        place: (NonNull<Waiter>, usize),
         _pinned: PhantomPinned,
     }
 
@@ -88,7 +91,12 @@ mod noted {
         ///
         /// # Safety
         /// `note` is pinned, and neither it nor the lock goes away before [`end`](Self::end).
-        pub unsafe fn begin<L: Lockable + 'static>(note: &mut Note, lock: &L) {
+        pub unsafe fn begin<L: Lockable + 'static>(
+            note: &mut Note,
+            lock: &L,
+            waiter: NonNull<Waiter>,
+            count: usize,
+        ) {
             let list = hal::cores::this_core() % LISTS;
             let runtime = {
                 let guard = hal::preempt::guard();
@@ -102,6 +110,7 @@ mod noted {
                 runtime,
                 is_granted: Cell::new(false),
                 lock: NonNull::from(lock as &dyn Lockable),
+                place: (waiter, count),
                 _pinned: PhantomPinned,
             });
             {
@@ -115,10 +124,19 @@ mod noted {
             }
             // Who was lost before that has looked in vain; the list's lock orders his mark before this.
             if lost::is_any() && is_lost(lock) {
-                lock.permits().close();
+                refuse_all(lock);
             }
             if inherit::is_used() {
-                inherit::on_wait(|visit| each_id(lock, visit));
+                inherit::on_wait(|visit| {
+                    each_id(lock, visit);
+                    // Who was handed it has it, though he has not looked yet.
+                    Wait::each(|wait, other| {
+                        if wait.is_granted.get() && ptr::eq(other.permits(), lock.permits()) {
+                            _ = wait.waiter.id().map(&mut *visit);
+                        }
+                        true
+                    });
+                });
             }
         }
 
@@ -130,7 +148,14 @@ mod noted {
             // SAFETY: the caller's promise.
             let wait = unsafe { note.assume_init_ref() };
             let mut first = WAITS[wait.list].0.lock();
-            let (next, previous) = (wait.next.get(), wait.previous.get());
+            wait.unlink(&mut first);
+            drop(first);
+            inherit::on_release();
+        }
+
+        /// Takes it out of its list, whose lock is held.
+        fn unlink(&self, first: &mut First) {
+            let (next, previous) = (self.next.get(), self.previous.get());
             // SAFETY: null, or in the list, whose lock is held.
             unsafe {
                 match previous.as_ref() {
@@ -141,8 +166,6 @@ mod noted {
                     next.previous.set(previous);
                 }
             }
-            drop(first);
-            inherit::on_release();
         }
 
         /// Visits each wait there is, under the lock of its list; until one says no.
@@ -171,6 +194,8 @@ mod noted {
     pub struct Loan {
         pub from: TaskId,
         pub to: TaskId,
+        /// It lends so many levels less than it has.
+        pub less: usize,
     }
 
     /// So many locks, at most, of those that were just handed on are looked at.
@@ -196,7 +221,7 @@ mod noted {
                 };
                 let mut lend = |to| match loans.len() < loans.capacity() {
                     _ if from == to => {}
-                    true => loans.push(Loan { from, to }),
+                    true => loans.push(Loan { from, to, less: 0 }),
                     false => missed += 1,
                 };
                 each_id(lock, &mut lend);
@@ -227,16 +252,64 @@ mod noted {
                 !is_it
             });
         }
-        inherit::on_release();
+        inherit::on_grant();
     }
 
     /// Whether one who has it is lost.
     pub(super) fn is_lost(lock: &dyn Lockable) -> bool {
         let mut is_lost = false;
         lock.each_owner(&mut |owner: &Owner| {
-            is_lost |= owner.get().id().is_some_and(lost::is_lost);
+            let who = owner.get();
+            // Asked again: who has unlocked it meanwhile may be lost for another reason.
+            is_lost |= who.id().is_some_and(lost::is_lost) && owner.get() == who;
         });
         is_lost
+    }
+
+    /// Refuses all who wait for it, or will, as long as one who has it is lost.
+    fn refuse_all(lock: &dyn Lockable) {
+        loop {
+            let mut woken = Woken::new();
+            let is_all = lock.permits().refuse(&mut woken, || is_lost(lock));
+            woken.wake();
+            if is_all {
+                return;
+            }
+        }
+    }
+
+    /// This task is lost: it waits for nothing any more, and what it was just handed goes to the next.
+    pub fn end_waits_of(task: TaskId, runtime: &Shared) {
+        loop {
+            let mut found = None;
+            for list in &WAITS {
+                let mut first = list.0.lock();
+                let mut next = first.0;
+                // SAFETY: null, or in the list, whose lock is held.
+                while let Some(wait) = unsafe { next.as_ref() } {
+                    if wait.waiter.id() == Some(task) && ptr::eq(wait.runtime, runtime) {
+                        wait.unlink(&mut first);
+                        found = Some((wait.lock, wait.place));
+                        break;
+                    }
+                    next = wait.next.get();
+                }
+                if found.is_some() {
+                    break;
+                }
+            }
+            let Some((lock, (mut waiter, count))) = found else {
+                return;
+            };
+            // SAFETY: what the lost task has stays where it is for ever, and nobody else is at it; the lock is there, as the
+            // task has not ended yet.
+            unsafe {
+                if waiter.as_ref().is_waiting() {
+                    let waiter = Pin::new_unchecked(waiter.as_mut());
+                    lock.as_ref().permits().leave(waiter, count);
+                }
+            }
+        }
     }
 
     /// This task is lost, and marked as such: who waits for what it has locked is refused.
@@ -263,6 +336,8 @@ mod noted {
 #[cfg(not(all(feature = "alloc", not(loom))))]
 mod unnoted {
     use super::{Lockable, Note};
+    use crate::sync::wait_list::Waiter;
+    use core::ptr::NonNull;
 
     /// Nothing is noted.
     pub struct Wait;
@@ -271,7 +346,7 @@ mod unnoted {
         /// # Safety
         /// None is needed.
         #[inline]
-        pub unsafe fn begin<L: Lockable>(_: &mut Note, lock: &L) {
+        pub unsafe fn begin<L: Lockable>(_: &mut Note, lock: &L, _: NonNull<Waiter>, _: usize) {
             let _ = lock.permits();
         }
 
@@ -295,10 +370,11 @@ pub fn is_poisoned(lock: &dyn Lockable) -> bool {
 ///
 /// # Safety
 /// Nobody uses a guard of it.
-pub unsafe fn clear_poison(lock: &dyn Lockable, permits: usize) {
-    lock.permits().reopen(permits, || {
-        #[cfg(all(feature = "alloc", not(loom)))]
-        lock.each_owner(&mut |owner| owner.clear());
+pub unsafe fn clear_poison(_lock: &dyn Lockable, _permits: usize) {
+    // Where nobody is known, nobody is lost.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    _lock.permits().reopen(_permits, || {
+        _lock.each_owner(&mut |owner| owner.clear());
     });
 }
 

@@ -20,11 +20,11 @@ use super::{
 use crate::{
     Priority,
     bomb::Bomb,
+    memory::{Counted, NoMemory},
     runtime::{self, Runtime},
     scheduler::shared::Shared,
-    sync::{Acquire, OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{Acquire, Permit, Semaphore, oneshot},
 };
-use alloc::sync::Arc;
 use core::{
     future::Future,
     pin::{Pin, pin},
@@ -146,10 +146,11 @@ where
             false => builder,
         },
         thread: true,
+        background: true,
         ..Start::default()
     };
     let job = Job {
-        turn: shared.blocking.turns.clone().acquire_owned(),
+        turn: Semaphore::acquire_counted(shared.blocking.turns.clone()),
         turn_now: None,
         function: Some(function),
     };
@@ -157,25 +158,28 @@ where
     unsafe { start_prepared(shared, how, job, Job::queue_up) }
 }
 
+/// The turn of a function.
+pub(crate) type TurnPermit = Permit<Counted<Semaphore>>;
+
 /// What a runtime has for functions that block.
 pub(crate) struct Blocking {
     /// As many as may run at once.
-    turns: Arc<Semaphore>,
+    turns: Counted<Semaphore>,
     most: usize,
     threads: Threads,
     /// Functions on other threads that do not wait for anything of ours: virtual time stands still meanwhile.
-    busy: Arc<Lock<usize>>,
+    busy: Counted<Lock<usize>>,
 }
 
 impl Blocking {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn try_new(most: usize) -> Result<Self, NoMemory> {
         let most = most.min(Semaphore::MAX_PERMITS);
-        Self {
-            turns: Arc::new(Semaphore::new(most)),
+        Ok(Self {
+            turns: Counted::try_new(Semaphore::new(most)).map_err(|_| NoMemory)?,
             most,
             threads: Threads::new(most),
-            busy: Arc::new(Lock::new(0)),
-        }
+            busy: Counted::try_new(Lock::new(0)).map_err(|_| NoMemory)?,
+        })
     }
 
     /// How many have their turn.
@@ -216,9 +220,9 @@ fn lent<'a>() -> Option<&'a Shared> {
 /// The future of a function that blocks.
 struct Job<F> {
     /// Pinned with the whole.
-    turn: Acquire<Arc<Semaphore>>,
+    turn: Acquire<Counted<Semaphore>>,
     /// It came at once.
-    turn_now: Option<OwnedSemaphorePermit>,
+    turn_now: Option<TurnPermit>,
     /// Until it is called. Never pinned.
     function: Option<F>,
 }
@@ -234,7 +238,7 @@ impl<F> Job<F> {
         }
     }
 
-    fn poll_turn(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<OwnedSemaphorePermit> {
+    fn poll_turn(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TurnPermit> {
         // SAFETY: what is pinned is not moved.
         let this = unsafe { self.get_unchecked_mut() };
         if let Some(turn) = this.turn_now.take() {
@@ -277,7 +281,7 @@ where
 struct Turn<'a>(&'a Extra);
 
 impl<'a> Turn<'a> {
-    fn begin(task: &'a Header, turn: OwnedSemaphorePermit) -> Self {
+    fn begin(task: &'a Header, turn: TurnPermit) -> Self {
         let extra = task.extra_or_new();
         // SAFETY: the task itself, and nobody else looks at it now.
         unsafe { *extra.turn.get() = Some(turn) };

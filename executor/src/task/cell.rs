@@ -278,7 +278,8 @@ impl Header {
     pub(crate) fn of_proxy(vtable: &'static VTable, state: State, target: &Self) -> Self {
         Self {
             state,
-            entry: target.task().entry.clone(),
+            // Also of a context: that of the task that was left in it.
+            entry: target.entry.clone(),
             ..Self::of_context(vtable, target.home)
         }
     }

@@ -1,13 +1,8 @@
 //! What not every task has: a name, a parent, counts, finalizers. A block of
 //! its own, made when it is asked for and freed with the task.
 
-use super::{TaskError, TaskId, finalizers::Finalizer, group::Children};
-use crate::{
-    memory::Counted,
-    scheduler::context::OwnContext,
-    sync::{OwnedSemaphorePermit, WakerSlot},
-    thread::Parking,
-};
+use super::{TaskError, TaskId, blocking::TurnPermit, finalizers::Finalizer, group::Children};
+use crate::{memory::Counted, scheduler::context::OwnContext, sync::WakerSlot, thread::Parking};
 use alloc::{borrow::Cow, vec::Vec};
 use core::{
     alloc::Layout,
@@ -68,7 +63,7 @@ pub(crate) struct Extra {
 
     // The core that runs the task only, or whoever has its function meanwhile:
     /// The turn of a blocking function that runs: it is given back if that is lost, too.
-    pub(super) turn: UnsafeCell<Option<OwnedSemaphorePermit>>,
+    pub(super) turn: UnsafeCell<Option<TurnPermit>>,
     pub(crate) finalizers: UnsafeCell<Vec<Finalizer>>,
     /// Scopes that it is in, or was when it was lost; the innermost last.
     pub(super) scopes: UnsafeCell<Vec<Counted<dyn Children>>>,

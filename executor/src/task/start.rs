@@ -87,6 +87,8 @@ pub(crate) struct Start {
     pub(crate) cancelled: bool,
     /// It is a thread.
     pub(crate) thread: bool,
+    /// It comes after what is as urgent as who waits for it.
+    pub(crate) background: bool,
     /// Room for its stack, if not that of others.
     pub(crate) stack_size: Option<usize>,
 }
@@ -303,6 +305,7 @@ unsafe fn prepare<F: Future>(
         tracked,
         main: how.main,
         aside: how.stack_size.is_some(),
+        background: how.background,
     };
     let extra = if asks_for_extra {
         let spawner = || waker::own_header().map(|spawner| spawner.id());

@@ -74,6 +74,8 @@ const TAKEN: u64 = 1 << 27;
 const AGAIN: u64 = 1 << 28;
 /// No task, but a second entry for one. Never changes.
 const PROXY: u64 = 1 << 29;
+/// Comes after what is as urgent as who waits for it. Never changes.
+const BACKGROUND: u64 = 1 << 31;
 /// To fail, wherever it is: set once.
 const DOOMED: u64 = 1 << 30;
 /// Where a task belongs.
@@ -121,6 +123,12 @@ impl Word {
     #[inline]
     pub fn is_stale(self) -> bool {
         self.0 & STALE != 0
+    }
+
+    /// It comes after what is as urgent as who waits for it.
+    #[inline]
+    pub fn is_background(self) -> bool {
+        self.0 & BACKGROUND != 0
     }
 
     /// It was told to fail, and has not begun to.
@@ -233,6 +241,8 @@ pub struct Place {
     pub main: bool,
     /// It begins in a context that was made for it.
     pub aside: bool,
+    /// It comes after what is as urgent as who waits for it.
+    pub background: bool,
 }
 
 /// What to do with a task that was woken or cancelled.
@@ -257,7 +267,8 @@ pub enum Pause {
     Parked,
     /// It was woken meanwhile, or yielded: it is queued, put it into a queue.
     Again(Word),
-    /// The same, but an entry of it is in a queue already, and counts again; if it is boosted, it needs another of its level.
+    /// The same, but an entry of it is in a queue already, and counts again; if it is boosted, it needs another of its level. Who is told this by
+    /// `pause` has a reference for that, and drops it.
     Requeued(Word),
     /// It was cancelled meanwhile: this core still owns it and must end it.
     Cancelled,
@@ -324,6 +335,9 @@ impl State {
         }
         if place.aside {
             word |= ASIDE;
+        }
+        if place.background {
+            word |= BACKGROUND;
         }
         Self(AtomicU64::new(word))
     }
@@ -515,7 +529,11 @@ impl State {
             }
             if old & STALE != 0 {
                 let again = yielded || old & AGAIN != 0;
-                let (new, is_queued) = Self::leave_taken(old, again);
+                let (mut new, is_queued) = Self::leave_taken(old, again);
+                if is_queued && !cfg!(seeded = "boost_requeued_not_counted") {
+                    // The caller's, who looks at it once more: it may be run and end meanwhile.
+                    new += REFERENCE;
+                }
                 match self
                     .0
                     .compare_exchange_weak(old, new, pause_order(), Relaxed)
@@ -560,13 +578,13 @@ impl State {
         // task is looked at after that.
         let mut old = self.0.load(Acquire);
         loop {
-            let place = task.now().0 & PLACE;
+            let place = task.now().0 & (PLACE | BASE_MASK);
             let is_stale = old & STALE != 0;
             let woken = if is_stale { AGAIN } else { QUEUED };
             let again =
                 gave_way || old & woken != 0 && !cfg!(seeded = "context_parks_though_woken");
             // CANCEL: a policy of the user's own has dropped it, when it was last queued.
-            let mut new = old & !(PLACE | CANCEL) | place;
+            let mut new = old & !(PLACE | BASE_MASK | CANCEL) | place;
             let mut is_queued = again;
             if is_stale {
                 (new, is_queued) = Self::leave_taken(new, again);
@@ -687,10 +705,10 @@ impl State {
             return None;
         }
         let new = (old | QUEUED) - REFERENCE;
-        // Relaxed: unlike a wake that finds it queued, this one puts the task into a queue, and that
-        // orders what came before for whoever takes it out. It is not the last reference: the task is alive.
+        // Release pairs with the acquire in `claim`: a second entry, from before, may be what it is polled by. For whoever takes it
+        // out of the queue into which this puts it, that orders it. It is not the last reference: the task is alive.
         self.0
-            .compare_exchange(old, new, Relaxed, Relaxed)
+            .compare_exchange(old, new, Release, Relaxed)
             .ok()
             .map(|_| Word(new))
     }

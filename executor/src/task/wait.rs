@@ -106,6 +106,7 @@ fn wait_hearing<F: Future>(mut future: Pin<&mut F>, hear: impl Fn(&task::Waker))
     let context = Context::current();
     // Of the context, not of the task: that is polled already.
     if let Some(task) = waker::current_header() {
+        // Who waits for a lock is known by his waker.
         context.header().entry.set(task.entry.get());
     }
     let waker = waker::borrowed(context.header());

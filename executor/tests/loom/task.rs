@@ -214,8 +214,13 @@ impl Task {
 
     fn pause(&self, yielded: bool) -> bool {
         match self.state().pause(yielded) {
-            // An entry that is in a queue already is another's to take out.
-            Pause::Parked | Pause::Requeued(_) => false,
+            Pause::Parked => false,
+            Pause::Requeued(_) => {
+                // An entry that is in a queue already is another's to take out.
+                self.memory.with(|_| ());
+                self.release();
+                false
+            }
             Pause::Again(_) => true,
             Pause::Cancelled => self.drop_future(),
         }

@@ -4,13 +4,13 @@
 //! something to do, unless it waits for what tasks or timers do.
 
 use super::lent;
-use alloc::sync::Arc;
+use crate::memory::Counted;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use hal::sync::Lock;
 
 /// A function on another thread, while that waits: then it is not busy, until somebody wakes it.
 pub(crate) struct Rest {
-    busy: Option<Arc<Lock<usize>>>,
+    busy: Option<Counted<Lock<usize>>>,
     /// It is not counted there. Under that lock.
     rests: AtomicBool,
 }

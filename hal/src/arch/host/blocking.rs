@@ -6,7 +6,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::Duration,
 };
@@ -14,7 +14,11 @@ use std::{
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads for functions that block. There are as many as have something to do, and some that are idle.
-pub struct Threads(Arc<Shared>);
+pub struct Threads {
+    most: usize,
+    /// Made for the first job.
+    shared: OnceLock<Arc<Shared>>,
+}
 
 struct Shared {
     /// There are never more.
@@ -44,16 +48,25 @@ impl Shared {
 impl Threads {
     /// None yet, and never more than `most`.
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self {
             most,
-            state: Mutex::new(State {
-                jobs: VecDeque::new(),
-                idle: 0,
-                count: 0,
-                is_over: false,
-            }),
-            wake: Condvar::new(),
-        }))
+            shared: OnceLock::new(),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(|| {
+            Arc::new(Shared {
+                most: self.most,
+                state: Mutex::new(State {
+                    jobs: VecDeque::new(),
+                    idle: 0,
+                    count: 0,
+                    is_over: false,
+                }),
+                wake: Condvar::new(),
+            })
+        })
     }
 
     /// Has a thread call `call(job)`: one that is idle, or a new one with this much room for its stack, which
@@ -66,10 +79,11 @@ impl Threads {
         stack: usize,
         idle: Duration,
     ) -> Result<(), J> {
-        let mut state = self.0.lock();
+        let pool = self.shared();
+        let mut state = pool.lock();
         // Those that were woken and have not come yet count as idle, and so do their jobs.
-        if state.jobs.len() >= state.idle && state.count < self.0.most {
-            let shared = self.0.clone();
+        if state.jobs.len() >= state.idle && state.count < pool.most {
+            let shared = pool.clone();
             let thread = thread::Builder::new().name("blocking".into());
             match thread.stack_size(stack).spawn(move || work(&shared, idle)) {
                 Ok(_) => state.count += 1,
@@ -79,19 +93,21 @@ impl Threads {
         }
         state.jobs.push_back(Box::new(move || call(job)));
         drop(state);
-        self.0.wake.notify_one();
+        pool.wake.notify_one();
         Ok(())
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.lock().count
+        self.shared.get().map_or(0, |shared| shared.lock().count)
     }
 
     /// They end as soon as they have nothing to do. Nobody waits for that.
     pub fn end(&self) {
-        self.0.lock().is_over = true;
-        self.0.wake.notify_all();
+        if let Some(shared) = self.shared.get() {
+            shared.lock().is_over = true;
+            shared.wake.notify_all();
+        }
     }
 }
 
