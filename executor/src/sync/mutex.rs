@@ -8,7 +8,7 @@ pub use self::guards::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use super::{
     owner::{Owner, Place, Who},
     permits::{Closed, Home, Permits, Take},
-    poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    poison::{Locks, TryLockError, UnlessPoisoned},
     wait_list::Waiter,
     waits::{self, Lockable, Wait},
 };
@@ -333,8 +333,8 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
     type Hold = ();
 
     #[inline]
-    fn hold(&self, who: Who) {
-        self.mutex.raw.owner.set(who, self.place);
+    fn hold(&self, cx: &Context<'_>) {
+        self.mutex.raw.owner.set(Who::polls(cx), self.place);
     }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
@@ -363,8 +363,8 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
     type Hold = ();
 
     #[inline]
-    fn hold(&self, who: Who) {
-        self.mutex.raw.owner.set(who, self.place);
+    fn hold(&self, cx: &Context<'_>) {
+        self.mutex.raw.owner.set(Who::polls(cx), self.place);
     }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
@@ -438,16 +438,18 @@ macro_rules! locks {
         impl<$($lifetime,)? T: ?Sized> Locks for $future {
             type Guard = $guard;
 
+            const WHAT: &'static str = "mutex";
+
             #[inline]
             fn poll_lock(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
-            ) -> Poll<Result<Self::Guard, Poisoned>> {
+            ) -> Poll<Result<Self::Guard, Closed>> {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
                 let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
                 match take.poll(cx) {
                     Poll::Ready(Ok((at, ()))) => Poll::Ready(Ok(at.into())),
-                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("mutex"))),
+                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Closed)),
                     Poll::Pending => Poll::Pending,
                 }
             }
@@ -458,7 +460,7 @@ macro_rules! locks {
         }
 
         impl<$($lifetime,)? T: ?Sized> $future {
-            /// Locks it; an error instead of a panic if it is [poisoned](Poisoned).
+            /// Locks it; an error instead of a panic if it is [poisoned](crate::sync::Poisoned).
             pub fn unless_poisoned(self) -> UnlessPoisoned<Self> {
                 UnlessPoisoned(self)
             }

@@ -13,9 +13,7 @@
 //! its way to them. The bit is cleared, under the lock, by who hands out and finds nobody.
 
 use super::{
-    clone_waker,
-    owner::Who,
-    proceed,
+    clone_waker, proceed,
     wait_list::{Answer, WaitList, Waiter, Woken},
 };
 use crate::shim::{const_unless_loom, discard, ordering};
@@ -475,7 +473,7 @@ pub unsafe trait Home {
     type Hold;
 
     /// This one has taken them.
-    fn hold(&self, who: Who) -> Self::Hold;
+    fn hold(&self, cx: &Context<'_>) -> Self::Hold;
 
     /// Somebody is about to wait, and looks at the permits after this.
     ///
@@ -558,8 +556,9 @@ impl<H: Home> Take<H> {
     fn take_or_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
         match &self.home {
             Some(home) if home.try_take(self.count) => {
-                let hold = home.hold(Who::polls(cx));
-                Poll::Ready(Ok((self.take_home(), hold)))
+                let home = self.take_home();
+                let hold = home.hold(cx);
+                Poll::Ready(Ok((home, hold)))
             }
             _ => self.wait(cx),
         }
@@ -613,7 +612,7 @@ impl<H: Home> Take<H> {
         taken.map(|taken| {
             let home = self.home.as_ref().expect(WAITS);
             // First it has them, then it waits no more: in between it would be nobody to who looks.
-            let hold = taken.map(|()| home.hold(Who::polls(cx)));
+            let hold = taken.map(|()| home.hold(cx));
             // SAFETY: it has begun to wait, and does so no more.
             unsafe { home.end_wait(&mut self.note) };
             hold.map(|hold| (self.take_home(), hold))

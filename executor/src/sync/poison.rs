@@ -1,6 +1,9 @@
 //! Locks that are not given: because they are taken, or because who had them is lost.
 
-use super::waits::{self, Lockable};
+use super::{
+    permits::Closed,
+    waits::{self, Lockable},
+};
 use core::{
     error, fmt,
     pin::Pin,
@@ -79,7 +82,6 @@ pub struct Poisoned {
 }
 
 impl Poisoned {
-    #[cold]
     pub(super) fn of(what: &'static str) -> Self {
         Self { what }
     }
@@ -102,9 +104,11 @@ pub trait Locks {
     /// What holds it then.
     type Guard;
 
-    /// Polls it.
-    fn poll_lock(self: Pin<&mut Self>, cx: &mut Context<'_>)
-    -> Poll<Result<Self::Guard, Poisoned>>;
+    /// What it locks.
+    const WHAT: &'static str;
+
+    /// Polls it. Closed: it is poisoned.
+    fn poll_lock(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Guard, Closed>>;
 
     /// The lock that it has not got.
     fn lockable(&self) -> Option<&dyn Lockable>;
@@ -114,7 +118,7 @@ pub trait Locks {
     fn poll_or_panic(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Guard> {
         match self.as_mut().poll_lock(cx) {
             Poll::Ready(Ok(guard)) => Poll::Ready(guard),
-            Poll::Ready(Err(poisoned)) => waits::refused(self.lockable(), &poisoned),
+            Poll::Ready(Err(Closed)) => waits::refused(self.lockable(), Self::WHAT),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -140,6 +144,7 @@ impl<L: Locks> Future for UnlessPoisoned<L> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
-        unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll_lock(cx)
+        let polled = unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll_lock(cx);
+        polled.map_err(|Closed| Poisoned::of(L::WHAT))
     }
 }

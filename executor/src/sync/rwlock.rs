@@ -12,7 +12,7 @@ use super::{
     guard::ReadGuard,
     owner::{Holders, Place, Seat, Who},
     permits::{Closed, Home, Permits, Take},
-    poison::{Locks, Poisoned, TryLockError, UnlessPoisoned},
+    poison::{Locks, TryLockError, UnlessPoisoned},
     wait_list::Waiter,
     waits::{self, Lockable, Wait},
 };
@@ -444,6 +444,19 @@ pub type ToRead<L> = At<L, false>;
 /// To write it.
 pub type ToWrite<L> = At<L, true>;
 
+impl<L: Keeper, const WRITES: bool> At<L, WRITES> {
+    /// This one has it.
+    #[inline]
+    fn hold_by(&self, who: Who) -> Seat {
+        let holders = &self.lock.raw().holders;
+        if WRITES {
+            holders.writer.set(who, self.place);
+            return Seat::NONE;
+        }
+        holders.sit(who, self.place)
+    }
+}
+
 impl<L, const WRITES: bool> At<L, WRITES> {
     #[inline]
     #[track_caller]
@@ -458,7 +471,7 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> ToRead<L> {
     fn try_read(self) -> Result<ReadGuard<Reading<L::Raw>, T>, TryLockError> {
         match self.lock.raw.permits.try_take(1) {
             Ok(()) => {
-                let seat = self.hold(Who::here());
+                let seat = self.hold_by(Who::here());
                 Ok(self.into_guard(seat))
             }
             Err(_) => Err(TryLockError::of(&self.lock.raw)),
@@ -479,7 +492,7 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> ToWrite<L> {
     fn try_write(self) -> Result<WriteGuard<L, T>, TryLockError> {
         match self.lock.raw.permits.try_take(self.lock.raw.readers) {
             Ok(()) => {
-                let seat = self.hold(Who::here());
+                let seat = self.hold_by(Who::here());
                 Ok(self.into_guard(seat))
             }
             Err(_) => Err(TryLockError::of(&self.lock.raw)),
@@ -506,13 +519,8 @@ unsafe impl<L: Keeper, const WRITES: bool> Home for At<L, WRITES> {
     type Hold = Seat;
 
     #[inline]
-    fn hold(&self, who: Who) -> Seat {
-        let holders = &self.lock.raw().holders;
-        if WRITES {
-            holders.writer.set(who, self.place);
-            return Seat::NONE;
-        }
-        holders.sit(who, self.place)
+    fn hold(&self, cx: &Context<'_>) -> Seat {
+        self.hold_by(Who::polls(cx))
     }
 
     unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
@@ -576,16 +584,18 @@ macro_rules! locks {
         impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Locks for $future<L> {
             type Guard = $guard;
 
+            const WHAT: &'static str = "rwlock";
+
             #[inline]
             fn poll_lock(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
-            ) -> Poll<Result<Self::Guard, Poisoned>> {
+            ) -> Poll<Result<Self::Guard, Closed>> {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
                 let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
                 match take.poll(cx) {
                     Poll::Ready(Ok((at, seat))) => Poll::Ready(Ok(at.into_guard(seat))),
-                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Poisoned::of("rwlock"))),
+                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Closed)),
                     Poll::Pending => Poll::Pending,
                 }
             }
@@ -605,7 +615,7 @@ macro_rules! locks {
         }
 
         impl<L: Keeper> $future<L> {
-            /// Locks it; an error instead of a panic if it is [poisoned](Poisoned).
+            /// Locks it; an error instead of a panic if it is [poisoned](crate::sync::Poisoned).
             pub fn unless_poisoned(self) -> UnlessPoisoned<Self> {
                 UnlessPoisoned(self)
             }

@@ -1,9 +1,6 @@
 //! Permits that tasks wait for.
 
-use super::{
-    owner::Who,
-    permits::{self, Home, Permits, Refusal, Take},
-};
+use super::permits::{self, Home, Permits, Refusal, Take};
 #[cfg(all(feature = "alloc", not(loom)))]
 use crate::memory::Counted;
 use crate::shim::const_unless_loom;
@@ -385,7 +382,7 @@ unsafe impl Home for &Semaphore {
     type Hold = ();
 
     #[inline]
-    fn hold(&self, _: Who) {}
+    fn hold(&self, _: &Context<'_>) {}
 
     const WHAT: &'static &'static str = &"semaphore";
 
@@ -402,7 +399,7 @@ unsafe impl Home for Arc<Semaphore> {
     type Hold = ();
 
     #[inline]
-    fn hold(&self, _: Who) {}
+    fn hold(&self, _: &Context<'_>) {}
 
     const WHAT: &'static &'static str = &"semaphore";
 
@@ -418,7 +415,7 @@ unsafe impl Home for Counted<Semaphore> {
     type Hold = ();
 
     #[inline]
-    fn hold(&self, _: Who) {}
+    fn hold(&self, _: &Context<'_>) {}
 
     const WHAT: &'static &'static str = &"semaphore";
 

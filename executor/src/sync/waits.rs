@@ -381,7 +381,8 @@ pub unsafe fn clear_poison(_lock: &dyn Lockable, _permits: usize) {
 /// Somebody wants a lock that is poisoned, and did not ask what to do then.
 #[cold]
 #[inline(never)]
-pub fn refused(lock: Option<&dyn Lockable>, poisoned: &Poisoned) -> ! {
+pub fn refused(lock: Option<&dyn Lockable>, what: &'static str) -> ! {
+    let poisoned = Poisoned::of(what);
     #[cfg(all(feature = "alloc", not(loom)))]
     if let Some(lock) = lock {
         lock.each_owner(&mut |owner| {

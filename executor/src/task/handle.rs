@@ -21,8 +21,8 @@ pub struct TaskHandle<T> {
 }
 
 /// What this handle has done to the task's join waker and outcome.
-// As large as the rest, so that a handle is moved in three words.
-#[derive(Clone, Copy, PartialEq, Eq)]
+// As large as the rest, so that a handle is moved in three words. In this order, so that one comparison tells what is not as usual.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 #[repr(usize)]
 enum Progress {
     /// Nobody waits.
@@ -150,6 +150,17 @@ impl<T> TaskHandle<T> {
         }
     }
 
+    /// It is about to be taken, and has lent something, or was taken before.
+    #[cold]
+    #[inline(never)]
+    fn take_unusual(&self) {
+        assert!(
+            self.progress != Progress::Taken,
+            "a task's handle was awaited again after it was ready"
+        );
+        inherit::on_join_end(self.id);
+    }
+
     #[inline]
     fn is_waiting(&self) -> bool {
         matches!(self.progress, Progress::Waiting | Progress::Lending)
@@ -169,12 +180,8 @@ impl<T> TaskHandle<T> {
     /// The task is done.
     #[inline]
     fn take(&mut self) -> Result<T, TaskError> {
-        assert!(
-            self.progress != Progress::Taken,
-            "a task's handle was awaited again after it was ready"
-        );
-        if self.progress == Progress::Lending {
-            inherit::on_join_end(self.id);
+        if self.progress > Progress::Waiting {
+            self.take_unusual();
         }
         self.progress = Progress::Taken;
         // SAFETY: DONE was seen with acquire, and this happens once: the outcome is the handle's.
@@ -207,7 +214,8 @@ impl<T> Future for TaskHandle<T> {
         if self.is_finished() {
             return Poll::Ready(self.take());
         }
-        if self.is_waiting() {
+        // It is not taken: else it had ended.
+        if self.progress != Progress::Idle {
             // SAFETY: offered, so it is there; whoever ends the task only reads it out.
             if unsafe { self.header().joiner() }.will_wake(context.waker()) {
                 self.lend();
