@@ -392,37 +392,31 @@ unsafe impl Home for &Semaphore {
     }
 }
 
-// SAFETY: what it shares stays where it is as long as it lives.
+/// Of those who share one.
 #[cfg(feature = "alloc")]
-unsafe impl Home for Arc<Semaphore> {
-    type Note = ();
-    type Hold = ();
+macro_rules! home {
+    ($keeper:ty) => {
+        // SAFETY: what it shares stays where it is as long as it lives.
+        unsafe impl Home for $keeper {
+            type Note = ();
+            type Hold = ();
 
-    #[inline]
-    fn hold(&self, _: &Context<'_>) {}
+            #[inline]
+            fn hold(&self, _: &Context<'_>) {}
 
-    const WHAT: &'static &'static str = &"semaphore";
+            const WHAT: &'static &'static str = &"semaphore";
 
-    fn permits(&self) -> &Permits {
-        &self.permits
-    }
+            fn permits(&self) -> &Permits {
+                &self.permits
+            }
+        }
+    };
 }
 
-// SAFETY: what it shares stays where it is as long as it lives.
+#[cfg(feature = "alloc")]
+home!(Arc<Semaphore>);
 #[cfg(all(feature = "alloc", not(loom)))]
-unsafe impl Home for Counted<Semaphore> {
-    type Note = ();
-    type Hold = ();
-
-    #[inline]
-    fn hold(&self, _: &Context<'_>) {}
-
-    const WHAT: &'static &'static str = &"semaphore";
-
-    fn permits(&self) -> &Permits {
-        &self.permits
-    }
-}
+home!(Counted<Semaphore>);
 
 #[cfg(all(feature = "alloc", not(loom)))]
 impl Semaphore {
