@@ -78,6 +78,51 @@ impl Backend for Ports {
     }
 }
 
+/// Where the registers of a port are, for who cannot wait for its driver: nothing else is known of it, so any number of cores may write there. What
+/// they write may mix.
+#[derive(Clone, Copy, Debug)]
+pub enum Registers {
+    /// The first I/O port of a 16550.
+    Ns16550(u16),
+    /// The address of a PL011.
+    Pl011(usize),
+}
+
+impl Registers {
+    /// Sends all of `bytes`, waiting where it must.
+    pub fn send(self, bytes: &[u8]) {
+        for &byte in bytes {
+            while !self.has_room() {
+                hal::pause();
+            }
+            match self {
+                // SAFETY: the port was open, so it is there; and a byte more does no harm to who uses it.
+                Self::Ns16550(port) => unsafe { hal::io::write_port(port + u16::from(DATA), byte) },
+                // SAFETY: as above; and it is mapped for good.
+                Self::Pl011(at) => unsafe { (at as *mut u32).write_volatile(u32::from(byte)) },
+            }
+        }
+    }
+
+    fn has_room(self) -> bool {
+        const HOLDING_EMPTY: u8 = 1 << 5;
+        const FLAGS: usize = 0x18;
+        const FULL: u32 = 1 << 5;
+        match self {
+            Self::Ns16550(port) => {
+                // SAFETY: as in `send`; a look at the status forgets at most that a byte was damaged.
+                let status = unsafe { hal::io::read_port(port + u16::from(LINE_STATUS)) };
+                status & HOLDING_EMPTY != 0
+            }
+            Self::Pl011(at) => {
+                // SAFETY: as in `send`.
+                let flags = unsafe { ((at + FLAGS) as *const u32).read_volatile() };
+                flags & FULL == 0
+            }
+        }
+    }
+}
+
 /// A byte that did not arrive as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
@@ -90,7 +135,7 @@ const PL011_CLOCK: u32 = 48_000_000;
 impl Serial {
     /// Sets up the board's console port; `None` if it has none that this driver knows,
     /// or it does not answer.
-    pub fn open(uart: Uart) -> Option<Self> {
+    pub fn open(uart: Uart) -> Option<(Self, Registers)> {
         match uart {
             Uart::Ns16550 { port, .. } => {
                 // SAFETY: the board's table says a 16550 is here, and this is the only driver for it.
@@ -114,11 +159,11 @@ impl Serial {
                 }
                 serial.init(config).ok()?;
                 serial.backend_mut().early_taken = Some(0);
-                Some(Self::Ns16550(serial))
+                Some((Self::Ns16550(serial), Registers::Ns16550(port)))
             }
             Uart::Pl011 { registers, .. } => {
-                let at = paging::map_device(registers, size_of::<PL011Registers>()).ok()?;
-                let at = NonNull::new(at as *mut PL011Registers)?;
+                let mapped = paging::map_device(registers, size_of::<PL011Registers>()).ok()?;
+                let at = NonNull::new(mapped as *mut PL011Registers)?;
                 // SAFETY: 1. the registers were just mapped as device memory, for good; 2. the board's
                 // table says a PL011 is there; 3. this is the only driver for it.
                 let mut serial = Pl011::new(unsafe { UniqueMmioPointer::new(at) });
@@ -128,7 +173,7 @@ impl Serial {
                     stop_bits: StopBits::One,
                 };
                 serial.enable(line, BAUD, PL011_CLOCK).ok()?;
-                Some(Self::Pl011(serial))
+                Some((Self::Pl011(serial), Registers::Pl011(mapped)))
             }
             Uart::Host => None,
         }

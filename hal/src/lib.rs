@@ -45,6 +45,8 @@ pub mod preempt;
 #[cfg(not(loom))]
 pub mod probe;
 #[cfg(not(loom))]
+pub mod sample;
+#[cfg(not(loom))]
 pub mod stack;
 #[cfg(not(loom))]
 pub mod stop;

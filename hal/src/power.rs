@@ -44,6 +44,16 @@ pub fn restart() -> ! {
     arch::halt()
 }
 
+/// Lets the hardware restart the machine in so many seconds, unless this is called again before; where it can. Not under QEMU, whose
+/// model of it bites as soon as it is armed.
+pub fn arm_watchdog(seconds: u32) {
+    if let Some(platform) = board::try_platform()
+        && !platform.takes_status
+    {
+        arch::power::arm_watchdog(platform.power, seconds);
+    }
+}
+
 /// Takes the machine down without asking anybody: a triple fault on a PC, a
 /// restart elsewhere. For the test framework's own tests.
 pub fn restart_by_force() -> ! {

@@ -28,6 +28,9 @@ pub(crate) const REFILL: u32 = 2;
 )]
 pub(crate) const OVERFLOW: u32 = 4;
 
+/// Say so: the guard was held at a tick, and this is the mark of that.
+const MARKED: u32 = 8;
+
 /// The current context stays on its core while this lives.
 pub struct Guard(PhantomData<*const ()>);
 
@@ -129,6 +132,9 @@ fn was_asked<T>(value: T) -> T {
         if asked & OVERFLOW != 0 && !context.task().is_null() {
             arch::stack::overflow();
         }
+        if asked & MARKED != 0 && !cfg!(broken = "marked_in_vain") {
+            traps::upcalls().after_marked_guard();
+        }
         if asked & GIVE_WAY != 0 && !cfg!(broken = "asked_in_vain") {
             traps::upcalls().give_way();
         }
@@ -167,6 +173,15 @@ pub(crate) fn takes_overflow(context: &ContextBlock) -> bool {
 /// interrupt handlers.
 pub fn request() {
     ask(context::current(), GIVE_WAY);
+}
+
+/// Marks the outermost guard of the current context, if it holds one; whether that was marked before. The drop of the last one takes
+/// the mark away, and [tells](traps::Upcalls::after_marked_guard) of it. For interrupt handlers.
+pub fn mark_guard() -> bool {
+    let context = context::current();
+    context.guards().load(Relaxed) != 0
+        && (context.need_resched.fetch_or(ASKED | MARKED, Relaxed) & MARKED != 0
+            || cfg!(broken = "any_guard_marked"))
 }
 
 // What is said of a poll, in its context's block. The context changes it by a load and a store, and an interrupt in
@@ -213,6 +228,12 @@ pub fn take_soft() -> bool {
         flags.store(flags.load(Relaxed) & (HELD | FIRMLY), Relaxed);
     }
     is_told
+}
+
+/// Whether [`take_soft`] would say yes.
+#[inline]
+pub fn is_soft() -> bool {
+    arch::is_told(context::current())
 }
 
 /// Until this is dropped, [`take_soft`] says no, also if an interrupt sets the flag meanwhile. After

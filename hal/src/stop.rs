@@ -1,8 +1,8 @@
 //! Stopping every other core, for a machine panic.
 //!
 //! A stopped core leaves its registers where the panicking one can walk its
-//! stack, then halts for good. x86_64 cores are stopped by an NMI, whatever
-//! they do. aarch64 has none here: a core that masks interrupts for good does
+//! stack, then halts for good. Cores are stopped by an interrupt that they cannot mask, whatever they do: an NMI on
+//! x86_64, a fast interrupt on aarch64. Only where a GIC keeps those for another world, a core that masks interrupts for good does
 //! not answer, except while it waits for a [`Lock`](crate::sync::Lock), which looks here.
 
 use crate::{

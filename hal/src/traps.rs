@@ -77,7 +77,7 @@ impl core::fmt::Display for Fault {
 /// that is left.
 pub type Switch = (NonNull<ContextBlock>, AfterSwitch);
 
-/// What hal tells the kernel. All but `give_way` run in interrupt context, on
+/// What hal tells the kernel. All but the last two run in interrupt context, on
 /// a trap stack, with interrupts masked.
 pub trait Upcalls: Sync {
     /// This core's one-shot timer has expired.
@@ -96,6 +96,8 @@ pub trait Upcalls: Sync {
     }
     /// A context dropped its last guard and was asked to give way. Not in interrupt context.
     fn give_way(&self) {}
+    /// A context dropped its last guard, and [`preempt::mark_guard`] has marked that. Not in interrupt context.
+    fn after_marked_guard(&self) {}
 }
 
 struct Nobody;

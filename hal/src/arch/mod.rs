@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `current_anew`, `set_current`, `kick`, `send_stop`, `halt`, `pause`, `here`, `in_trap` |
+//! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `current_anew`, `set_current`, `kick`, `send_stop`, `has_nmi`, `send_nmi`, `halt`, `pause`, `here`, `in_trap` |
 //! | interrupts | `PREEMPTS`, `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
 //! | contexts | `Frame`, `switch`, `touch_below`, `enter`, `leave`, `is_told` |

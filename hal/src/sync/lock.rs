@@ -11,7 +11,7 @@ use super::flag::Flag;
 use crate::{
     context, cores,
     irq::{self, Masked},
-    stop,
+    sample, stop,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -132,6 +132,7 @@ unsafe impl lock_api::RawMutex for RawLock {
         self.flag.lock(|| {
             // A core that waits here has its interrupts masked: it must still hear a machine panic.
             stop::check();
+            sample::note_wait(self.holder.load(Relaxed));
             crate::pause();
         });
         self.taken();

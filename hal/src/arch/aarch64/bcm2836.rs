@@ -16,11 +16,16 @@ static NUMBERS: [AtomicU32; MAX_CORES] = [const { AtomicU32::new(0) }; MAX_CORES
 const TIMER_CONTROL: usize = 0x40;
 const MAILBOX_CONTROL: usize = 0x50;
 const SOURCE: usize = 0x60;
+const FAST_SOURCE: usize = 0x70;
 const MAILBOX_SET: usize = 0x80;
 const MAILBOX_CLEAR: usize = 0xc0;
 
 const SOURCE_TIMER: u32 = 1 << 1;
 const SOURCE_MAILBOX: u32 = 1 << 4;
+/// Of the second mailbox.
+const SOURCE_NMI: u32 = 1 << 5;
+/// The second mailbox, behind the first.
+const NMI: usize = 4;
 const SOURCE_DEVICES: u32 = 1 << 8;
 
 const DEVICES_PENDING: usize = 0x204;
@@ -41,7 +46,8 @@ pub fn init_each_core() {
     let number = (mpidr & 3) as u32;
     NUMBERS[this_core()].store(number, Relaxed);
     LOCAL.write(TIMER_CONTROL + 4 * number as usize, SOURCE_TIMER);
-    LOCAL.write(MAILBOX_CONTROL + 4 * number as usize, 1);
+    // The first mailbox interrupts, the second does so fast.
+    LOCAL.write(MAILBOX_CONTROL + 4 * number as usize, 1 | SOURCE_NMI);
 }
 
 fn number(core: usize) -> usize {
@@ -50,6 +56,20 @@ fn number(core: usize) -> usize {
 
 pub fn kick(core: usize) {
     LOCAL.write(MAILBOX_SET + 16 * number(core), 1);
+}
+
+pub fn send_nmi(core: usize) {
+    LOCAL.write(MAILBOX_SET + 16 * number(core) + NMI, 1);
+}
+
+pub fn on_fast(handle: impl FnOnce()) {
+    let me = number(this_core());
+    if LOCAL.read(FAST_SOURCE + 4 * me) & SOURCE_NMI != 0 {
+        LOCAL.write(MAILBOX_CLEAR + 16 * me + NMI, u32::MAX);
+        // As for a kick: cleared before it is handled.
+        let _ = LOCAL.read(MAILBOX_CLEAR + 16 * me + NMI);
+        handle();
+    }
 }
 
 /// Devices interrupt core 0 whatever is asked for: the hardware routes all of them to one core.

@@ -18,8 +18,8 @@ use core::{
 pub use super::{counter, halt as stay_out};
 pub use paging::{MEMORY_ATTRIBUTES, flush_all, root};
 
-/// A core's trap stack, and the one for when that was the problem.
-pub const TRAP_STACKS: usize = 2;
+/// A core's trap stack, the one for when that was the problem, and the one for fast interrupts.
+pub const TRAP_STACKS: usize = 3;
 /// How large each is: a machine panic is reported on one.
 pub const TRAP_STACK_SIZE: usize = 4 * PAGE;
 
@@ -90,10 +90,11 @@ pub unsafe fn traps_each_core(stacks: [Bounds; TRAP_STACKS]) {
 pub unsafe fn replace_trap_stacks(stacks: [Bounds; TRAP_STACKS]) {
     let _masked = irq::mask();
     let core = &CORES[super::this_core()];
-    // Whoever is on the emergency stack is above this too, so the one comparison tells.
-    debug_assert!(stacks[0].low < stacks[1].low);
+    // Whoever is on one of the others is above this too, so the one comparison tells.
+    debug_assert!(stacks[0].low < stacks[1].low && stacks[0].low < stacks[2].low);
     core.trap_stack_low.store(stacks[0].low as u64, Relaxed);
     core.emergency_stack.store(stacks[1].high as u64, Relaxed);
+    core.fast_stack.store(stacks[2].high as u64, Relaxed);
     // SAFETY: this runs on SP_EL0, so SP_EL1 is in use by nobody; it is selected, set and left again.
     unsafe {
         asm!("msr spsel, #1", "mov sp, {}", "msr spsel, #0", in(reg) stacks[0].high,

@@ -3,28 +3,40 @@
 //! Written by hand rather than with `arm-gic`, whose interface of this version
 //! takes `&mut self` to acknowledge, though each core sees registers of its own.
 
-use super::interrupts::{Claim, KICK, Registers, TIMER, meaning};
+use super::interrupts::{
+    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, meaning,
+};
 use crate::{cores::MAX_CORES, paging::MapError};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 static DISTRIBUTOR: Registers = Registers::new();
 static CPU: Registers = Registers::new();
 /// Each core's bit in the distributor's target masks.
 static MASKS: [AtomicU32; MAX_CORES] = [const { AtomicU32::new(0) }; MAX_CORES];
+/// Whether group 0 is ours: it comes as a fast interrupt, and all but one interrupt are put into group 1.
+static HAS_NMI: AtomicBool = AtomicBool::new(false);
 
 const CONTROL: usize = 0x000;
 /// How many words of lines there are, less one.
 const TYPE: usize = 0x004;
+const GROUP: usize = 0x080;
 const ENABLE: usize = 0x100;
 const DISABLE: usize = 0x180;
 const PRIORITY: usize = 0x400;
 const TARGETS: usize = 0x800;
 const SOFTWARE: usize = 0xf00;
+/// To interrupts of group 1.
+const SOFTWARE_GROUP_1: u32 = 1 << 15;
+const GROUPS: u32 = 3;
 
 const CPU_CONTROL: usize = 0x00;
 const CPU_PRIORITY_MASK: usize = 0x04;
 const CPU_ACKNOWLEDGE: usize = 0x0c;
 const CPU_END: usize = 0x10;
+/// An acknowledge takes interrupts of both groups.
+const CPU_TAKES_BOTH: u32 = 1 << 2;
+/// Group 0 comes as fast interrupts.
+const CPU_FAST: u32 = 1 << 3;
 /// First number that is not an interrupt.
 const SPECIAL: u32 = 1020;
 
@@ -37,8 +49,21 @@ pub fn init_once(distributor: u64, cpu: u64) -> Result<(), MapError> {
     for word in 1..words {
         DISTRIBUTOR.write(DISABLE + 4 * word, u32::MAX);
     }
-    DISTRIBUTOR.write(CONTROL, 1);
+    // If there is another world, groups are its own, and read as 0.
+    DISTRIBUTOR.write(GROUP, !(1 << NMI));
+    let has_nmi = DISTRIBUTOR.read(GROUP) == !(1 << NMI);
+    HAS_NMI.store(has_nmi, Relaxed);
+    if has_nmi {
+        for word in 1..words {
+            DISTRIBUTOR.write(GROUP + 4 * word, u32::MAX);
+        }
+    }
+    DISTRIBUTOR.write(CONTROL, if has_nmi { GROUPS } else { 1 });
     Ok(())
+}
+
+pub fn has_nmi() -> bool {
+    HAS_NMI.load(Relaxed)
 }
 
 pub fn init_each_core() {
@@ -46,20 +71,47 @@ pub fn init_each_core() {
     // A machine with one core has no targets to choose from.
     MASKS[super::this_core()].store(if mask == 0 { 1 } else { mask }, Relaxed);
     for number in [KICK, TIMER] {
-        DISTRIBUTOR.write_byte(PRIORITY + number as usize, 0xa0);
+        DISTRIBUTOR.write_byte(PRIORITY + number as usize, USUAL);
+    }
+    let mut control = 1;
+    if has_nmi() {
+        // Each core has a word of groups for those that are its own.
+        DISTRIBUTOR.write(GROUP, !(1 << NMI));
+        DISTRIBUTOR.write_byte(PRIORITY + NMI as usize, NMI_PRIORITY);
+        DISTRIBUTOR.write(ENABLE, 1 << NMI);
+        control = GROUPS | CPU_TAKES_BOTH | CPU_FAST;
     }
     DISTRIBUTOR.write(ENABLE, 1 << KICK | 1 << TIMER);
     CPU.write(CPU_PRIORITY_MASK, 0xff);
-    CPU.write(CPU_CONTROL, 1);
+    CPU.write(CPU_CONTROL, control);
 }
 
 pub fn kick(core: usize) {
-    DISTRIBUTOR.write(SOFTWARE, MASKS[core].load(Relaxed) << 16 | KICK);
+    let group = if has_nmi() { SOFTWARE_GROUP_1 } else { 0 };
+    DISTRIBUTOR.write(SOFTWARE, MASKS[core].load(Relaxed) << 16 | group | KICK);
+}
+
+pub fn send_nmi(core: usize) {
+    if has_nmi() {
+        DISTRIBUTOR.write(SOFTWARE, MASKS[core].load(Relaxed) << 16 | NMI);
+    }
+}
+
+/// It is the most urgent, so it is what is claimed. It may have been claimed in a handler just before.
+pub fn on_fast(handle: impl FnOnce()) {
+    let claimed = CPU.read(CPU_ACKNOWLEDGE);
+    let number = claimed & 0x3ff;
+    if number < SPECIAL {
+        if number == NMI {
+            handle();
+        }
+        CPU.write(CPU_END, claimed);
+    }
 }
 
 pub fn enable_line(line: u32, core: usize) {
     let index = line as usize;
-    DISTRIBUTOR.write_byte(PRIORITY + index, 0xa0);
+    DISTRIBUTOR.write_byte(PRIORITY + index, USUAL);
     DISTRIBUTOR.write_byte(TARGETS + index, MASKS[core].load(Relaxed) as u8);
     DISTRIBUTOR.write(ENABLE + 4 * (index / 32), 1 << (line % 32));
 }
@@ -75,7 +127,13 @@ pub fn on_interrupt(mut handle: impl FnMut(Claim)) {
         if number >= SPECIAL {
             return;
         }
-        handle(meaning(number));
+        if number != NMI {
+            handle(meaning(number));
+        }
         CPU.write(CPU_END, claimed);
+        if number == NMI {
+            // It came between the interrupt and the claim. Once more, as what it is.
+            send_nmi(super::this_core());
+        }
     }
 }

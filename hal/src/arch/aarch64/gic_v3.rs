@@ -1,6 +1,8 @@
 //! GIC with system registers: QEMU's `gic-version=3`, and most servers.
 
-use super::interrupts::{Claim, KICK, Registers, TIMER, meaning};
+use super::interrupts::{
+    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, meaning,
+};
 use crate::{cores::MAX_CORES, paging::MapError, sync::Lock};
 use core::{
     arch::asm,
@@ -15,6 +17,8 @@ static AFFINITIES: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CO
 
 const CONTROL: usize = 0x0000;
 const AFFINITY_ROUTING: u32 = 1 << 4;
+/// There is only this world, so group 0, which comes as fast interrupts, is ours.
+const ONE_WORLD: u32 = 1 << 6;
 /// How many words of lines there are, less one.
 const LINES: usize = 0x0004;
 const GROUP: usize = 0x0080;
@@ -46,6 +50,10 @@ pub fn init_once(distributor: u64, redistributors: u64, length: u64) -> Result<(
     }
     set_control(AFFINITY_ROUTING | 1 << 1 | 1);
     Ok(())
+}
+
+pub fn has_nmi() -> bool {
+    DISTRIBUTOR.read(CONTROL) & ONE_WORLD != 0
 }
 
 /// Writes the control register and waits until that has arrived.
@@ -83,9 +91,14 @@ pub fn init_each_core() {
     let private = mine + PRIVATE;
     REDISTRIBUTORS.write(private + GROUP, u32::MAX);
     for number in [KICK, TIMER] {
-        REDISTRIBUTORS.write_byte(private + PRIORITY + number as usize, 0xa0);
+        REDISTRIBUTORS.write_byte(private + PRIORITY + number as usize, USUAL);
     }
     REDISTRIBUTORS.write(private + ENABLE, 1 << KICK | 1 << TIMER);
+    if has_nmi() {
+        REDISTRIBUTORS.write(private + GROUP, !(1 << NMI));
+        REDISTRIBUTORS.write_byte(private + PRIORITY + NMI as usize, NMI_PRIORITY);
+        REDISTRIBUTORS.write(private + ENABLE, 1 << NMI);
+    }
     // System registers on, every priority, group 1 on.
     // SAFETY: the documented way to turn on the CPU interface.
     unsafe {
@@ -102,23 +115,55 @@ pub fn init_each_core() {
             t = out(reg) _,
             options(nostack, preserves_flags),
         );
+        if has_nmi() {
+            // ICC_IGRPEN0_EL1: group 0 on. Where there is another world, this would trap to it.
+            asm!("msr S3_0_C12_C12_6, {}", "isb", in(reg) 1u64, options(nostack, preserves_flags));
+        }
     }
 }
 
-pub fn kick(core: usize) {
+/// What sends this interrupt to `core`.
+fn to(core: usize, number: u32) -> u64 {
     let affinity = AFFINITIES[core].load(Relaxed);
     let (level0, cluster) = (affinity & 0xff, affinity >> 8);
     // Target list of 16 within a range of the lowest level, then the three levels above.
-    let target = 1 << (level0 & 15)
+    1 << (level0 & 15)
         | (cluster & 0xff) << 16
-        | u64::from(KICK) << 24
+        | u64::from(number) << 24
         | (cluster >> 8 & 0xff) << 32
         | (level0 >> 4) << 44
-        | (cluster >> 16 & 0xff) << 48;
+        | (cluster >> 16 & 0xff) << 48
+}
+
+pub fn kick(core: usize) {
     // SAFETY: ICC_SGI1R_EL1: sends an interrupt, which every core that is up can take.
     unsafe {
-        asm!("msr S3_0_C12_C11_5, {}", "isb", in(reg) target, options(nostack, preserves_flags))
+        asm!("msr S3_0_C12_C11_5, {}", "isb", in(reg) to(core, KICK), options(nostack, preserves_flags))
     };
+}
+
+pub fn send_nmi(core: usize) {
+    if has_nmi() {
+        // SAFETY: ICC_SGI0R_EL1: the same for group 0.
+        unsafe {
+            asm!("msr S3_0_C12_C11_7, {}", "isb", in(reg) to(core, NMI), options(nostack, preserves_flags))
+        };
+    }
+}
+
+pub fn on_fast(handle: impl FnOnce()) {
+    let claimed: u64;
+    // SAFETY: ICC_IAR0_EL1: claims the interrupt that is being handled here.
+    unsafe {
+        asm!("mrs {}, S3_0_C12_C8_0", "dsb sy", out(reg) claimed, options(nostack, preserves_flags))
+    };
+    if claimed & 0xff_ffff < SPECIAL {
+        handle();
+        // SAFETY: ICC_EOIR0_EL1: completes the interrupt just claimed.
+        unsafe {
+            asm!("msr S3_0_C12_C8_1, {}", "isb", in(reg) claimed, options(nostack, preserves_flags))
+        };
+    }
 }
 
 pub fn enable_line(line: u32, core: usize) {
@@ -128,7 +173,7 @@ pub fn enable_line(line: u32, core: usize) {
     let (word, bit) = (4 * (line as usize / 32), 1 << (line % 32));
     let group = DISTRIBUTOR.read(GROUP + word);
     DISTRIBUTOR.write(GROUP + word, group | bit);
-    DISTRIBUTOR.write_byte(PRIORITY + line as usize, 0xa0);
+    DISTRIBUTOR.write_byte(PRIORITY + line as usize, USUAL);
     let affinity = AFFINITIES[core].load(Relaxed);
     DISTRIBUTOR.write64(
         ROUTER + 8 * line as usize,

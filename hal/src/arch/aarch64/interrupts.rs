@@ -12,6 +12,11 @@ use crate::{
 pub const TIMER: u32 = 30;
 /// SGI of a kick.
 pub const KICK: u32 = 0;
+/// SGI that comes as a fast interrupt, which nobody masks.
+pub const NMI: u32 = 1;
+/// Priority of that, and of all others: it may interrupt their handlers.
+pub const NMI_PRIORITY: u8 = 0x20;
+pub const PRIORITY: u8 = 0xa0;
 
 /// An interrupt that was claimed.
 pub enum Claim {
@@ -62,9 +67,47 @@ pub fn kick_self() {
     kick(super::this_core());
 }
 
-/// Makes another core look whether it is to stop: there is no interrupt that cannot be masked.
+/// Whether there are fast interrupts, which cores never mask. Where a GIC serves two worlds, they are the other one's.
+pub fn has_nmi() -> bool {
+    match board::platform().interrupts {
+        Interrupts::GicV2 { .. } => gic_v2::has_nmi(),
+        Interrupts::GicV3 { .. } => gic_v3::has_nmi(),
+        Interrupts::Bcm2836 { .. } => true,
+        Interrupts::Apic { .. } | Interrupts::Host => false,
+    }
+}
+
+/// Interrupts another core, whether or not it lets interrupts in, if there is such a thing.
+pub fn send_nmi(core: usize) {
+    // SAFETY: a barrier, as for a kick.
+    unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) };
+    match board::platform().interrupts {
+        Interrupts::GicV2 { .. } => gic_v2::send_nmi(core),
+        Interrupts::GicV3 { .. } => gic_v3::send_nmi(core),
+        Interrupts::Bcm2836 { .. } => bcm2836::send_nmi(core),
+        Interrupts::Apic { .. } | Interrupts::Host => {}
+    }
+}
+
+/// Makes another core look whether it is to stop: now, if that cannot be masked, or else at its next interrupt.
 pub fn send_stop(core: usize) {
+    send_nmi(core);
     kick(core);
+}
+
+/// The fast interrupt: `handle` runs if it is what it should be.
+pub fn on_fast(handle: impl FnOnce()) {
+    let handle = || {
+        // SAFETY: a barrier, as in `on_interrupt`.
+        unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+        handle();
+    };
+    match board::platform().interrupts {
+        Interrupts::GicV2 { .. } => gic_v2::on_fast(handle),
+        Interrupts::GicV3 { .. } => gic_v3::on_fast(handle),
+        Interrupts::Bcm2836 { .. } => bcm2836::on_fast(handle),
+        Interrupts::Apic { .. } | Interrupts::Host => {}
+    }
 }
 
 /// Lets a device line through to `core`.

@@ -14,7 +14,7 @@ mod switch;
 mod trap;
 
 pub(crate) use crate::preempt::portable::{enter, is_told, leave};
-pub use interrupts::{disable_line, enable_line, kick, kick_self, send_stop};
+pub use interrupts::{disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{clock, context::ContextBlock, cores::MAX_CORES, irq};
@@ -44,11 +44,15 @@ pub struct Core {
     emergency_stack: AtomicU64,
     /// Frames of handlers that were interrupted, by depth.
     nested: [UnsafeCell<Frame>; NESTED],
+    /// What a fast interrupt has interrupted.
+    fast: UnsafeCell<Frame>,
+    /// Top of the stack for that.
+    fast_stack: AtomicU64,
     /// The context the core comes up in.
     first_context: ContextBlock,
 }
 
-// SAFETY: `nested` is touched by the core's own trap entry only.
+// SAFETY: `nested` and `fast` are touched by the core's own trap entry only.
 unsafe impl Sync for Core {}
 
 static CORES: [Core; MAX_CORES] = [const {
@@ -59,6 +63,8 @@ static CORES: [Core; MAX_CORES] = [const {
         trap_stack_low: AtomicU64::new(0),
         emergency_stack: AtomicU64::new(0),
         nested: [const { UnsafeCell::new(Frame::EMPTY) }; NESTED],
+        fast: UnsafeCell::new(Frame::EMPTY),
+        fast_stack: AtomicU64::new(0),
         first_context: ContextBlock::new(),
     }
 }; MAX_CORES];

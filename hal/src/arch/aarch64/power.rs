@@ -1,7 +1,10 @@
 //! Leaving an aarch64 machine.
 
 use crate::{board::Power, paging};
-use core::arch::asm;
+use core::{
+    arch::asm,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 use smccc::{Hvc, Smc, psci};
 
 /// Ends QEMU through semihosting, with this as its status.
@@ -18,7 +21,7 @@ pub fn off(power: Power) {
         // The calls return only to say that they failed; the caller then stands still.
         Power::PsciHvc => drop(psci::system_off::<Hvc>()),
         Power::PsciSmc => drop(psci::system_off::<Smc>()),
-        Power::BcmWatchdog(registers) => watchdog(registers, true),
+        Power::BcmWatchdog(registers) => watchdog(registers, 10, true),
         _ => {}
     }
 }
@@ -28,22 +31,38 @@ pub fn restart(power: Power) {
     match power {
         Power::PsciHvc => drop(psci::system_reset::<Hvc>()),
         Power::PsciSmc => drop(psci::system_reset::<Smc>()),
-        Power::BcmWatchdog(registers) => watchdog(registers, false),
+        Power::BcmWatchdog(registers) => watchdog(registers, 10, false),
         _ => {}
+    }
+}
+
+/// Lets the watchdog of a Pi bite after so many seconds, if nobody says so again.
+pub fn arm_watchdog(power: Power, seconds: u32) {
+    // Its counter has 20 bits.
+    const TICKS_A_SECOND: u32 = 1 << 16;
+    if let Power::BcmWatchdog(registers) = power {
+        watchdog(registers, (seconds * TICKS_A_SECOND).min(0xf_ffff), false);
     }
 }
 
 /// Lets the watchdog of a Pi bite after a few ticks. It restarts the machine;
 /// "partition 63" tells the firmware to halt instead.
-fn watchdog(registers: u64, halt: bool) {
+fn watchdog(registers: u64, ticks: u32, halt: bool) {
     const PASSWORD: u32 = 0x5a00_0000;
     const CONTROL: usize = 0x1c;
     const STATUS: usize = 0x20;
     const TIMEOUT: usize = 0x24;
     const HALT: u32 = 0x555;
-    let Ok(at) = paging::map_device(registers, 0x100) else {
-        return;
+    // Mapped once: the watchdog may be fed from interrupts, for years.
+    static MAPPED: AtomicUsize = AtomicUsize::new(0);
+    let at = match MAPPED.load(Relaxed) {
+        0 => match paging::map_device(registers, 0x100) {
+            Ok(at) => at,
+            Err(_) => return,
+        },
+        at => at,
     };
+    MAPPED.store(at, Relaxed);
     let register = |offset: usize| (at + offset) as *mut u32;
     // SAFETY: the registers were just mapped, and the board's table says what they are.
     unsafe {
@@ -51,7 +70,7 @@ fn watchdog(registers: u64, halt: bool) {
             let status = register(STATUS).read_volatile();
             register(STATUS).write_volatile(PASSWORD | status | HALT);
         }
-        register(TIMEOUT).write_volatile(PASSWORD | 10);
+        register(TIMEOUT).write_volatile(PASSWORD | ticks);
         let control = register(CONTROL).read_volatile();
         register(CONTROL).write_volatile(PASSWORD | control & !0x30 | 0x20);
     }

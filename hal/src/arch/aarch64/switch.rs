@@ -17,8 +17,8 @@ pub struct Frame {
     pub(super) kind: u64,
 }
 
-/// EL1, on SP_EL0, debug exceptions, interrupts and fast interrupts masked.
-const STATE: u64 = 0x2c4;
+/// EL1, on SP_EL0, debug exceptions and interrupts masked. Fast interrupts are not: they are what cannot be masked.
+const STATE: u64 = 0x284;
 
 impl Frame {
     /// An empty frame, for a context that runs now.

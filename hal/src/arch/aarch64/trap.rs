@@ -6,16 +6,22 @@
 //! whatever frame that returns. A trap inside a handler saves into a spare
 //! frame of the core, one for each depth, and goes on on the trap stack, or on
 //! another if that is full: it may be what was wrong.
+//!
+//! Fast interrupts are what no code masks: another core asks what this one does, or stops it. They come in
+//! anywhere, also between two contexts, so they have a frame and a stack of their own. Only where the
+//! registers of a trap are not saved yet, or are restored already, they have to wait: the hardware masks them as the
+//! trap begins, and [`resume`] as it ends.
 
 use super::{Core, Frame, interrupts};
 use crate::{
     context::ContextBlock,
-    stop,
+    sample, stop,
     traps::{self, FaultKind},
 };
 use core::{
     arch::{asm, global_asm, naked_asm},
     mem::offset_of,
+    sync::atomic::Ordering::Relaxed,
 };
 
 unsafe extern "C" {
@@ -24,15 +30,16 @@ unsafe extern "C" {
 
 /// Points this core at the vectors.
 pub fn init_each_core() {
-    // SAFETY: the vectors are aligned and handle every entry; asynchronous aborts are reported from here on.
+    // SAFETY: the vectors are aligned and handle every entry; asynchronous aborts and fast interrupts come from here on.
     unsafe {
-        asm!("msr vbar_el1, {}", "isb", "msr daifclr, #4", in(reg) trap_vectors as *const () as u64,
+        asm!("msr vbar_el1, {}", "isb", "msr daifclr, #5", in(reg) trap_vectors as *const () as u64,
              options(nostack, preserves_flags));
     }
 }
 
 const SYNCHRONOUS: u64 = 0;
 const INTERRUPT: u64 = 1;
+const FAST: u64 = 2;
 
 // Sixteen entries of 128 bytes: four kinds (synchronous, interrupt, fast interrupt, abort) from
 // EL1 on SP_EL0, from EL1 on SP_EL1, and from below, where nothing runs. TPIDR_EL0 and TPIDRRO_EL0 are
@@ -46,6 +53,9 @@ global_asm!(
     ".set kind, 0",
     ".rept 4",
     ".balign 128",
+    ".if kind == {fast}",
+    "b {fast_entry}",
+    ".endif",
     "msr tpidr_el0, x0",
     "mrs x0, tpidr_el1",
     "stp x1, x2, [x0, #{x} + 8]",
@@ -57,6 +67,9 @@ global_asm!(
     ".set kind, 0",
     ".rept 4",
     ".balign 128",
+    ".if kind == {fast}",
+    "b {fast_entry}",
+    ".endif",
     "msr tpidr_el0, x0",
     "msr tpidrro_el0, x1",
     "mrs x0, tpidr_el1",
@@ -93,6 +106,8 @@ global_asm!(
     deepest = const super::NESTED,
     nested = const offset_of!(Core, nested),
     frame_size = const size_of::<Frame>(),
+    fast = const FAST,
+    fast_entry = sym fast_entry,
     entry = sym entry,
     nested_entry = sym nested_entry,
 );
@@ -157,6 +172,8 @@ extern "C" fn entry() {
         // A made-up stack frame, so that a backtrace goes on into what was interrupted.
         "stp x29, x3, [sp, #-16]!",
         "mov x29, sp",
+        // All is saved: fast interrupts may come.
+        "msr daifclr, #1",
         "bl {dispatch}",
         "add sp, sp, #16",
         // The core is the one that was entered, whatever context comes next.
@@ -181,6 +198,8 @@ extern "C" fn entry() {
 #[unsafe(naked)]
 pub extern "C" fn resume() {
     naked_asm!(
+        // A fast interrupt would overwrite the next two.
+        "msr daifset, #1",
         "ldp x2, x3, [x0, #{sp}]",
         "ldr x4, [x0, #{state}]",
         "msr elr_el1, x3",
@@ -215,6 +234,88 @@ pub extern "C" fn resume() {
     )
 }
 
+/// A fast interrupt, from wherever. It goes back to where it came from, and to nowhere else.
+#[unsafe(naked)]
+extern "C" fn fast_entry() {
+    naked_asm!(
+        "msr tpidr_el0, x0",
+        "mrs x0, tpidr_el1",
+        "ldr x0, [x0, #{core}]",
+        "add x0, x0, #{fast}",
+        "stp x1, x2, [x0, #{x} + 8]",
+        "stp x3, x4, [x0, #{x} + 3 * 8]",
+        "stp x5, x6, [x0, #{x} + 5 * 8]",
+        "stp x7, x8, [x0, #{x} + 7 * 8]",
+        "stp x9, x10, [x0, #{x} + 9 * 8]",
+        "stp x11, x12, [x0, #{x} + 11 * 8]",
+        "stp x13, x14, [x0, #{x} + 13 * 8]",
+        "stp x15, x16, [x0, #{x} + 15 * 8]",
+        "stp x17, x18, [x0, #{x} + 17 * 8]",
+        "stp x19, x20, [x0, #{x} + 19 * 8]",
+        "stp x29, x30, [x0, #{x} + 29 * 8]",
+        "mrs x3, tpidr_el0",
+        "str x3, [x0, #{x}]",
+        "mrs x3, elr_el1",
+        "mrs x4, spsr_el1",
+        "stp x4, xzr, [x0, #{state}]",
+        // Kept in registers that calls keep: the frame, and the stack of traps, which may be in use.
+        "mov x19, x0",
+        "mov x20, sp",
+        "stp x20, x3, [x0, #{sp}]",
+        "sub x5, x0, #{fast}",
+        "ldr x6, [x5, #{fast_stack}]",
+        "mov sp, x6",
+        "ldr w6, [x5, #{depth}]",
+        "add w6, w6, #1",
+        "str w6, [x5, #{depth}]",
+        "stp x29, x3, [sp, #-16]!",
+        "mov x29, sp",
+        "bl {on_fast}",
+        "mov x0, x19",
+        "mov sp, x20",
+        "sub x5, x0, #{fast}",
+        "ldr w6, [x5, #{depth}]",
+        "sub w6, w6, #1",
+        "str w6, [x5, #{depth}]",
+        "ldr x3, [x0, #{sp} + 8]",
+        "ldr x4, [x0, #{state}]",
+        "msr elr_el1, x3",
+        "msr spsr_el1, x4",
+        "ldp x1, x2, [x0, #{x} + 8]",
+        "ldp x3, x4, [x0, #{x} + 3 * 8]",
+        "ldp x5, x6, [x0, #{x} + 5 * 8]",
+        "ldp x7, x8, [x0, #{x} + 7 * 8]",
+        "ldp x9, x10, [x0, #{x} + 9 * 8]",
+        "ldp x11, x12, [x0, #{x} + 11 * 8]",
+        "ldp x13, x14, [x0, #{x} + 13 * 8]",
+        "ldp x15, x16, [x0, #{x} + 15 * 8]",
+        "ldp x17, x18, [x0, #{x} + 17 * 8]",
+        "ldp x19, x20, [x0, #{x} + 19 * 8]",
+        "ldp x29, x30, [x0, #{x} + 29 * 8]",
+        "ldr x0, [x0, #{x}]",
+        "eret",
+        x = const offset_of!(Frame, x),
+        sp = const offset_of!(Frame, sp),
+        state = const offset_of!(Frame, state),
+        core = const offset_of!(ContextBlock, core),
+        depth = const offset_of!(Core, trap_depth),
+        fast = const offset_of!(Core, fast),
+        fast_stack = const offset_of!(Core, fast_stack),
+        on_fast = sym on_fast,
+    )
+}
+
+/// Another core asks what this one does. Nothing may be woken here, and nothing may fault.
+extern "C" fn on_fast(frame: &Frame) {
+    const INTERRUPTS_MASKED: u64 = 1 << 7;
+    interrupts::on_fast(|| {
+        // This is one itself.
+        let in_handler = super::this().trap_depth.load(Relaxed) > 1;
+        sample::on_nmi(frame, frame.state & INTERRUPTS_MASKED == 0, in_handler);
+    });
+}
+
+const _: () = assert!(offset_of!(Core, fast) < 4096);
 const _: () = assert!(offset_of!(Frame, pc) == offset_of!(Frame, sp) + 8);
 const _: () = assert!(offset_of!(Frame, kind) == offset_of!(Frame, state) + 8);
 const _: () = assert!(offset_of!(ContextBlock, frame) == 0);

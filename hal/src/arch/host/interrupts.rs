@@ -88,6 +88,14 @@ pub fn send_stop(id: usize) {
     raise(id, STOP);
 }
 
+/// Threads have none.
+pub fn has_nmi() -> bool {
+    false
+}
+
+/// Nobody asks for it.
+pub fn send_nmi(_: usize) {}
+
 /// Ends a core's sleep without an interrupt.
 pub(super) fn nudge(id: usize) {
     raise(id, NUDGE);

@@ -27,8 +27,8 @@ mod unwind;
 pub(crate) use crate::preempt::portable::{enter, is_told, leave};
 pub use blocking::Threads;
 pub use interrupts::{
-    disable_line, enable_line, in_trap, irq_are_enabled, irq_enable, irq_mask, kick, pause,
-    send_stop, timer_arm, timer_disarm, wait_for_interrupt,
+    disable_line, enable_line, has_nmi, in_trap, irq_are_enabled, irq_enable, irq_mask, kick,
+    pause, send_nmi, send_stop, timer_arm, timer_disarm, wait_for_interrupt,
 };
 pub use pool::{FREE_AT_START, add_core, usable, usual};
 #[cfg(asan)]

@@ -127,9 +127,19 @@ pub fn kick_self() {
     write(COMMAND_LOW, SELF | KICK as u32);
 }
 
-/// Makes another core stop, whatever it does: an NMI.
-pub fn send_stop(core: usize) {
+/// There is an interrupt that cores cannot mask.
+pub fn has_nmi() -> bool {
+    true
+}
+
+/// Interrupts another core, whether or not it lets interrupts in.
+pub fn send_nmi(core: usize) {
     command(IDS[core].load(Relaxed), 0x400);
+}
+
+/// Makes another core stop, whatever it does.
+pub fn send_stop(core: usize) {
+    send_nmi(core);
 }
 
 /// Resets the core with this APIC id.

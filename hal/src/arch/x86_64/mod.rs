@@ -10,7 +10,10 @@ pub mod probe;
 mod switch;
 mod trap;
 
-pub use apic::{disable_line, enable_line, kick, kick_self, send_stop, timer_arm, timer_disarm};
+pub use apic::{
+    disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop, timer_arm,
+    timer_disarm,
+};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{context::ContextBlock, cores::MAX_CORES, preempt::TOLD};
@@ -180,16 +183,15 @@ pub fn is_told(context: &ContextBlock) -> bool {
     false
 }
 
-/// Whether this core is in a trap handler.
-#[inline]
+/// Whether this core is in a trap handler. Compilers would load it first.
+#[inline(always)]
 pub fn in_trap() -> bool {
-    let depth: u32;
     // SAFETY: as for `this_core`.
     unsafe {
-        asm!("mov {:e}, gs:[{}]", out(reg) depth, const offset_of!(Core, trap_depth),
-             options(nostack, preserves_flags, readonly));
+        asm!("cmp dword ptr gs:[{}], 0", "jne {}", const offset_of!(Core, trap_depth), label { return true },
+             options(nostack, readonly));
     }
-    depth != 0
+    false
 }
 
 /// Masks interrupts; says whether they were enabled.
@@ -218,11 +220,29 @@ pub fn irq_are_enabled() -> bool {
     flags & (1 << 9) != 0
 }
 
-/// Sleeps until an interrupt, takes it, and masks again.
-#[inline]
-pub fn wait_for_interrupt() {
-    // SAFETY: `sti` takes effect after the next instruction, so no interrupt fits between it and `hlt`.
-    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+/// Sleeps until an interrupt, takes it, and masks again. `sti` takes effect after the next instruction, so no interrupt fits between it
+/// and `hlt`; but an NMI does, and knows it by the name of that.
+#[unsafe(naked)]
+pub extern "C" fn wait_for_interrupt() {
+    core::arch::naked_asm!(
+        // A frame, for backtraces.
+        "push rbp",
+        "mov rbp, rsp",
+        "sti",
+        ".global wait_hlt",
+        "wait_hlt: hlt",
+        "cli",
+        "pop rbp",
+        "ret"
+    )
+}
+
+/// Where a core is that is about to sleep.
+pub fn address_of_wait() -> usize {
+    unsafe extern "C" {
+        safe static wait_hlt: u8;
+    }
+    (&raw const wait_hlt).addr()
 }
 
 /// Tells the core that it is in a spin loop.

@@ -10,8 +10,8 @@ use super::{Core, Frame, apic};
 use crate::{
     irq::Line,
     layout::PAGE,
+    sample,
     stack::Bounds,
-    stop,
     traps::{self, FaultKind},
 };
 use core::{
@@ -349,10 +349,7 @@ extern "C" fn dispatch(vector: u64, error: u64, frame: *mut Frame) -> *const Fra
 
 fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
     if vector == 2 {
-        if stop::is_requested() {
-            stop::halt_here(frame.program_counter(), frame.frame_pointer());
-        }
-        // Nothing else sends one, and nothing may be woken here: drop it.
+        on_nmi(frame);
         return frame;
     }
     // First: what follows may fault too.
@@ -369,6 +366,21 @@ fn on_exception(vector: u64, error: u64, frame: &mut Frame) -> *const Frame {
     };
     core.move_fault_stack(|top| top + PART);
     resumed
+}
+
+/// Another core asks what this one does. Nothing may be woken here, and nothing may fault: the end of that would let the next NMI in,
+/// on this one's stack.
+fn on_nmi(frame: &mut Frame) {
+    const HLT_LENGTH: u64 = 1;
+    let lets_interrupts_in = frame.rflags & 1 << 9 != 0;
+    // This is one itself.
+    let in_handler = super::CORES[super::this_core()].trap_depth.load(Relaxed) > 1;
+    sample::on_nmi(frame, lets_interrupts_in, in_handler);
+    // Between the `sti` and the `hlt` of a core that is about to sleep: what is pending would come before that, and not
+    // end its sleep. So it does not begin.
+    if frame.rip == super::address_of_wait() as u64 {
+        frame.rip += HLT_LENGTH;
+    }
 }
 
 /// Returns the frame to go on with.
