@@ -154,6 +154,17 @@ pub mod upcalls {
     pub fn give_way() {
         crate::scheduler::tick::give_way();
     }
+
+    /// A context has dropped its last guard, which a tick had found.
+    pub fn after_marked_guard() {
+        crate::scheduler::tick::after_marked_guard();
+    }
+}
+
+/// What goes on no more: cores that let no interrupt in, guards that are held, queues from which nothing is taken.
+#[cfg(all(feature = "alloc", not(loom)))]
+pub mod watch {
+    pub use crate::scheduler::watch::*;
 }
 
 /// Guards against preemption.

@@ -535,6 +535,27 @@ fn stop_waker(worker: &Worker) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(worker).cast(), &VTABLE)) }
 }
 
+/// [`Builder::inheritance`] of the runtime that this runs in, while it runs: for showing what it is good for.
+///
+/// ```
+/// use executor::{Runtime, runtime::set_inheritance};
+///
+/// # let runtime = Runtime::builder().workers(1).build()?;
+/// runtime.block_on(async {
+///     set_inheritance(false);
+///     // ...
+///     set_inheritance(true);
+/// });
+/// # Ok::<(), executor::BuildError>(())
+/// ```
+///
+/// # Panics
+/// Where none runs.
+#[track_caller]
+pub fn set_inheritance(on: bool) {
+    with_current(|shared| shared.set_inheritance(on));
+}
+
 /// Calls `with` for the runtime that this runs in.
 #[track_caller]
 pub(crate) fn with_current<R>(with: impl FnOnce(&Shared) -> R) -> R {

@@ -139,6 +139,9 @@ impl Builder {
     /// # Ok::<(), executor::BuildError>(())
     /// ```
     pub fn priority(mut self, priority: Priority) -> Self {
+        if priority != Priority::Normal {
+            crate::scheduler::inherit::note_levels();
+        }
         self.priority = priority;
         self
     }

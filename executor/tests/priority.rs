@@ -402,3 +402,58 @@ fn tasks_that_wait_for_each_other_are_named() {
         assert_eq!(executor::stats::lock_cycle(), None);
     });
 }
+
+#[test]
+fn a_future_that_is_forgotten_leads_to_no_lock() {
+    run(|| async {
+        for _ in 0..10 {
+            let mutex = Box::new(Mutex::new(5));
+            let guard = mutex.try_lock().unwrap();
+            let mut forgotten = Box::pin(mutex.lock());
+            assert!(futures_poll(forgotten.as_mut()).await.is_pending());
+            std::mem::forget(forgotten);
+            drop(guard);
+            drop(mutex);
+        }
+        // All who wait are looked at, several times.
+        assert_eq!(executor::stats::lock_cycle(), None);
+        let mutex = Arc::new(Mutex::new(()));
+        let (low, release) = holder(Priority::Low, &mutex);
+        until(|| mutex.try_lock().is_err()).await;
+        let waiting = mutex.clone();
+        let high = spawn(Priority::High, async move { drop(waiting.lock().await) });
+        until(|| low.task().priority() == Priority::High).await;
+        release.notify_one();
+        high.await.unwrap();
+        low.await.unwrap();
+    });
+}
+
+/// Polls it once, with the waker of who awaits this.
+async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+#[test]
+fn a_local_poll_is_lent_what_those_have_whom_it_holds_back() {
+    run_on(Runtime::builder().workers(2), || async {
+        // Main is local as well: on its core nothing is held back for long.
+        let release = Arc::new(Notify::new());
+        let is_in = Arc::new(AtomicBool::new(false));
+        let (told, in_it) = (release.clone(), is_in.clone());
+        let low = task::Builder::new().priority(Priority::Low).core(1);
+        let low = low.spawn_local(move || async move {
+            in_it.store(true, SeqCst);
+            task::wait(told.notified());
+        });
+        until(|| is_in.load(SeqCst)).await;
+        let high = task::Builder::new().priority(Priority::High).core(1);
+        let high = high.spawn_local(|| async {});
+        let task = low.task();
+        until(|| task.priority() == Priority::High).await;
+        release.notify_one();
+        // Not joined: that would lend something, too.
+        until(|| high.is_finished()).await;
+        low.await.unwrap();
+    });
+}

@@ -224,6 +224,11 @@ impl<T> Deque<T> {
         self.len() == 0
     }
 
+    /// A number that is another whenever something was taken, at either end.
+    pub fn position(&self) -> u64 {
+        self.old_end.claim.load(Relaxed)
+    }
+
     /// Where the owner's next item goes. Nobody else changes the pops.
     #[inline]
     fn tail(&self, pushes: u32) -> u32 {

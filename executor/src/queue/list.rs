@@ -30,6 +30,11 @@ impl<T: Linked> List<T> {
         self.len
     }
 
+    /// The oldest.
+    pub fn front(&self) -> Option<NonNull<T>> {
+        self.ends.map(|(oldest, _)| oldest)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

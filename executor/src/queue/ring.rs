@@ -197,6 +197,11 @@ impl<T> Ring<T> {
         self.len() == 0
     }
 
+    /// A number that is another whenever something was taken.
+    pub fn position(&self) -> u64 {
+        u64::from(unpack(self.heads.load(Relaxed)).1)
+    }
+
     /// How many more can be pushed. Others can only make it more.
     ///
     /// Owner only.

@@ -13,6 +13,7 @@
 use super::{
     lost::Mark,
     offers::Offer,
+    registry::NOBODYS,
     shared::Shared,
     worker::{Worker, release_memory},
 };
@@ -27,6 +28,7 @@ use core::{
     cell::{Cell, UnsafeCell},
     mem::{MaybeUninit, offset_of},
     ptr::NonNull,
+    sync::atomic::Ordering::Relaxed,
 };
 use hal::{
     context::{self, AfterSwitch, ContextBlock, Frame},
@@ -173,6 +175,15 @@ impl Context {
     /// Whether that has ended but for what is dropped of its outcome.
     pub(super) fn task_has_ended(&self) -> bool {
         self.block.task().addr() & waker::ENDED != 0
+    }
+
+    /// Who has its waker finds the task by it that waits in it; one that has ended has no place in the list any more.
+    pub(crate) fn take_entry_of(&self, task: &Header) {
+        let entry = match self.task_has_ended() {
+            true => NOBODYS.as_ptr(),
+            false => task.entry.load(Relaxed),
+        };
+        self.header.entry.store(entry, Relaxed);
     }
 
     /// Says whether it is left only for others to run.

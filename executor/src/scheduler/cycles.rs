@@ -12,7 +12,10 @@ impl Shared {
     fn lock_cycle(&self) -> Option<Vec<TaskId>> {
         let mut loans = Vec::new();
         waits::loans(self, &mut loans).ok()?;
-        find(loans)
+        let circle = find(loans)?;
+        // What they know of who has the locks may be old: they look again, and who asks the next time knows better.
+        waits::wake_those(&circle, self);
+        Some(circle)
     }
 }
 

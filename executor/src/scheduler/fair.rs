@@ -40,8 +40,11 @@ pub(super) struct Fairness {
     /// Turns until the next fair one. Below 0, too: a turn that is left in the middle counts when it goes
     /// on, and once more when it ends.
     left: Cell<i32>,
-    /// Where that looks first.
+    /// Where that looks first,
     source: Cell<u32>,
+    /// and if it looks at the highest level only. By one cursor for both, each turn of the highest would send those for the others
+    /// back to where they were.
+    highest_source: Cell<u32>,
     /// The tick of the last turn of a level below the highest.
     lower: Cell<u64>,
 
@@ -58,6 +61,7 @@ impl Fairness {
         Self {
             left: Cell::new(PERIOD as i32),
             source: Cell::new(0),
+            highest_source: Cell::new(0),
             lower: Cell::new(0),
             turns: AtomicU64::new(0),
             from: Cell::new(PERIOD as i32),
@@ -127,18 +131,19 @@ impl Worker {
         }
     }
 
-    /// Where a fair turn may find something: only in the highest level, if another had a turn just now.
-    fn sources_in_time(&self) -> u32 {
+    /// Where a fair turn may find something: only in the highest level, if another had a turn just now. And the cursor of such turns.
+    fn sources_in_time(&self) -> (u32, &Cell<u32>) {
         let sources = self.sources();
         let since = self.ticks().wrapping_sub(self.fairness.lower.get());
         if sources == 0 || !self.ticks_now() || since >= LOWER_PERIOD {
-            return sources;
+            return (sources, &self.fairness.source);
         }
         let highest = sources.ilog2() / KINDS;
-        sources & (!0 << (highest * KINDS))
+        let only_highest = sources & (!0 << (highest * KINDS));
+        (only_highest, &self.fairness.highest_source)
     }
 
-    /// A turn for what has waited longest, starting where the last one ended.
+    /// A turn for what has waited longest, starting where the last such one ended.
     #[cold]
     pub(super) fn fair_turn(&self) -> Option<NonNull<Header>> {
         self.fairness.begin_round(PERIOD as i32);
@@ -148,14 +153,14 @@ impl Worker {
             self.expire_timers();
         }
         self.share();
-        let sources = self.sources_in_time();
+        let (sources, cursor) = self.sources_in_time();
         // Those from where the last turn ended on, and then those before.
-        let first = self.fairness.source.get();
+        let first = cursor.get();
         let mut left = (sources | sources << SOURCES) >> first;
         while left != 0 {
             let source = (first + left.trailing_zeros()) % SOURCES;
             if let Some(task) = self.pick_old(source) {
-                self.fairness.source.set((source + 1) % SOURCES);
+                cursor.set((source + 1) % SOURCES);
                 if sources >> ((source / KINDS + 1) * KINDS) != 0 {
                     self.fairness.lower.set(self.ticks());
                 }

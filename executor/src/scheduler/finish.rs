@@ -1,6 +1,7 @@
 //! The end of a task: future gone, finalizers run, outcome handed over.
 
 use super::{
+    inherit,
     shared::Phase,
     turn::Turn,
     worker::{Worker, release_memory},
@@ -119,11 +120,19 @@ impl Worker {
         let worker = Self::served();
         // SAFETY: a task's home lives as long as the task.
         let home = unsafe { header.home.as_ref() };
+        let is_lost = header.state.now().is_lost();
+        if is_lost {
+            header.set_lost_in_entry(false);
+        }
         if core::ptr::eq(home, worker) {
             // SAFETY: the owner of the list, and the task is in it.
             unsafe { home.registry.remove_own(header) };
         } else {
             home.registry.remove(header);
+        }
+        if is_lost {
+            // It waits for nobody's end any more.
+            inherit::on_release();
         }
         Self::end_removed(header);
     }

@@ -16,6 +16,7 @@ use super::{
     worker::{Worker, release_memory},
 };
 use crate::{
+    Priority,
     sync::waits::{self, Loan},
     task::{
         Task, TaskId,
@@ -30,7 +31,7 @@ use alloc::{
 };
 use core::{
     alloc::Layout,
-    ptr::NonNull,
+    ptr::{self, NonNull},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 use hal::{irq, preempt};
@@ -40,8 +41,9 @@ static IS_USED: AtomicBool = AtomicBool::new(false);
 
 /// There are tasks of several levels.
 pub(crate) fn note_levels() {
-    if !IS_USED.load(Relaxed) {
-        IS_USED.store(true, Relaxed);
+    if !IS_USED.load(Relaxed) && !IS_USED.swap(true, Relaxed) {
+        // Nobody has told those who wait of who has it now.
+        waits::wake_all();
     }
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct Inherited {
     boosted: Vec<Boosted>,
     /// Who waits for the end of a task of a lower level.
     joins: Vec<Loan>,
+    /// Local tasks that are held back until another, of a lower level, has ended its poll; and on which core.
+    held: Vec<(Loan, usize)>,
     /// Who has a lock with a ceiling, and that.
     ceilings: Vec<(TaskId, usize)>,
     /// Of all waits, while it is worked out.
@@ -72,6 +76,7 @@ impl Inherited {
         Self {
             boosted: Vec::new(),
             joins: Vec::new(),
+            held: Vec::new(),
             ceilings: Vec::new(),
             loans: Vec::new(),
         }
@@ -116,11 +121,13 @@ impl Inherited {
     fn follow_loans(&mut self, shared: &Shared) {
         let mut loans = core::mem::take(&mut self.loans);
         let joins = core::mem::take(&mut self.joins);
+        let held = core::mem::take(&mut self.held);
         if waits::loans(shared, &mut loans).is_ok() {
             // Each turn lends one step further, and levels only rise: it ends.
             loop {
                 let mut is_lent = false;
-                for loan in loans.iter().chain(&joins) {
+                let held = held.iter().map(|(loan, _)| loan);
+                for loan in loans.iter().chain(&joins).chain(held) {
                     let level = self.level(loan.from, shared).saturating_sub(loan.less);
                     is_lent |= self.lend(loan.to, level, shared);
                 }
@@ -129,11 +136,14 @@ impl Inherited {
                 }
             }
         }
-        (self.loans, self.joins) = (loans, joins);
+        (self.loans, self.joins, self.held) = (loans, joins, held);
     }
 
-    /// Works out who is of which level, and makes them so.
+    /// Works out who is of which level, and makes them so. Not in an interrupt, which allocates nothing: the next time, then.
     fn update(&mut self, shared: &Shared) {
+        if irq::in_handler() {
+            return;
+        }
         for boosted in &mut self.boosted {
             boosted.level = base(&boosted.task);
         }
@@ -146,7 +156,7 @@ impl Inherited {
             self.lend(task, ceiling, shared);
         }
         self.ceilings = ceilings;
-        if shared.config.inheritance {
+        if shared.inherits.load(Relaxed) {
             self.follow_loans(shared);
         }
         for boosted in &self.boosted {
@@ -163,6 +173,12 @@ fn base(task: &Task) -> usize {
     task.header().state.now().base()
 }
 
+/// The runtime of a task.
+fn home(header: &Header) -> &Shared {
+    // SAFETY: a task's home lives as long as the task.
+    unsafe { header.home.as_ref() }.shared()
+}
+
 /// The runtime that runs here, with interrupts let in: not in a handler.
 fn current<'a>() -> Option<&'a Shared> {
     let guard = preempt::guard();
@@ -170,18 +186,22 @@ fn current<'a>() -> Option<&'a Shared> {
     Worker::here(&guard).map(|worker| unsafe { worker.shared.as_ref() })
 }
 
+impl Shared {
+    /// From here on, who waits lends his priority, or does not.
+    pub(crate) fn set_inheritance(&self, on: bool) {
+        self.inherits.store(on, Relaxed);
+        self.inherited.lock().update(self);
+    }
+}
+
 /// The task that runs here has begun to wait for something that these have.
-pub(crate) fn on_wait(owners: impl FnOnce(&mut dyn FnMut(TaskId))) {
+pub(crate) fn on_wait(mut owners: impl Iterator<Item = TaskId>) {
     let (Some(shared), Some(me)) = (current(), waker::current_header()) else {
         return;
     };
     let level = me.state.now().level();
-    let mut is_lower = false;
-    owners(&mut |id| {
-        let owner = shared.find(id);
-        is_lower |= owner.is_some_and(|owner| owner.header().state.now().level() < level);
-    });
-    if is_lower {
+    let is_lower = |owner: Task| owner.header().state.now().level() < level;
+    if owners.any(|id| shared.find(id).is_some_and(is_lower)) {
         shared.inherited.lock().update(shared);
     }
 }
@@ -217,6 +237,14 @@ pub(crate) fn on_join(joined: &Header, id: TaskId) -> bool {
     let (Some(shared), Some(me)) = (current(), waker::current_header()) else {
         return false;
     };
+    if waker::has_ended() {
+        // It has no id any more.
+        return false;
+    }
+    if !ptr::eq(shared, home(joined)) {
+        // Ids are of one runtime.
+        return false;
+    }
     let word = joined.state.now();
     let loan = Loan {
         from: me.id(),
@@ -239,11 +267,8 @@ pub(crate) fn on_join(joined: &Header, id: TaskId) -> bool {
 
 /// It waits for that no more.
 #[cold]
-pub(crate) fn on_join_end(id: TaskId) {
-    let Some(shared) = current() else {
-        // The next update finds that one of them has ended.
-        return;
-    };
+pub(crate) fn on_join_end(joined: &Header, id: TaskId) {
+    let shared = home(joined);
     let mut all = shared.inherited.lock();
     if let Some(index) = all.joins.iter().position(|loan| loan.to == id) {
         all.joins.swap_remove(index);
@@ -251,25 +276,51 @@ pub(crate) fn on_join_end(id: TaskId) {
     all.update(shared);
 }
 
+/// This local task is not polled before that one's poll has ended.
+#[cold]
+pub(crate) fn on_held_back(held: &Header, holder: &Header) {
+    let (shared, core) = (home(held), held.state.now().pinned_to().unwrap_or(0));
+    let loan = Loan {
+        from: held.id(),
+        to: holder.id(),
+        less: 0,
+    };
+    let mut all = shared.inherited.lock();
+    if all.held.try_reserve(1).is_ok() {
+        all.held.push((loan, core));
+        all.update(shared);
+    }
+}
+
+/// It has, on this core.
+#[cold]
+pub(crate) fn on_held_end(shared: &Shared, core: usize) {
+    let mut all = shared.inherited.lock();
+    all.held.retain(|&(_, of)| of != core);
+    all.update(shared);
+}
+
 /// The task that runs here has a lock with this ceiling.
-pub(crate) fn hold_ceiling(level: usize) -> Option<TaskId> {
+pub(crate) fn hold_ceiling(level: usize) -> Option<Task> {
     note_levels();
-    let (shared, me) = (current()?, waker::current_header()?.id());
+    let me = Task::try_current().filter(|_| !waker::has_ended())?;
+    let shared = home(me.header());
     let mut all = shared.inherited.lock();
     all.ceilings.try_reserve(1).ok()?;
-    all.ceilings.push((me, level));
+    all.ceilings.push((me.id(), level));
     all.update(shared);
+    drop(all);
     Some(me)
 }
 
 /// It has it no more.
-pub(crate) fn drop_ceiling(holder: TaskId, level: usize) {
-    let Some(shared) = current() else { return };
+pub(crate) fn drop_ceiling(holder: &Task, level: usize) {
+    let shared = home(holder.header());
     let mut all = shared.inherited.lock();
     if let Some(index) = all
         .ceilings
         .iter()
-        .position(|&held| held == (holder, level))
+        .position(|&held| held == (holder.id(), level))
     {
         all.ceilings.swap_remove(index);
     }
@@ -280,8 +331,7 @@ pub(crate) fn drop_ceiling(holder: TaskId, level: usize) {
 pub(crate) fn set_base(task: &Task, level: usize) {
     note_levels();
     let header = task.header();
-    // SAFETY: a task's home lives as long as the task.
-    let shared = unsafe { header.home.as_ref() }.shared();
+    let shared = home(header);
     let mut all = shared.inherited.lock();
     let now = header.state.now();
     if !now.is_boosted() {
@@ -299,8 +349,7 @@ fn set_level(task: &Task, level: usize) {
 
 /// Makes a task of a level, and its context, if it is in the middle of a poll that was left.
 fn change(header: &Header, level: usize, base: Option<usize>) {
-    // SAFETY: a task's home lives as long as the task.
-    let shared = unsafe { header.home.as_ref() }.shared();
+    let shared = home(header);
     let is_raised = header.state.now().level() < level;
     let follow_up = |header: &Header, change| {
         if !is_raised || shared.has_policy() {
@@ -337,8 +386,7 @@ fn change(header: &Header, level: usize, base: Option<usize>) {
 
 /// Wakes whatever waits in the middle of a poll of this task.
 pub(crate) fn wake_contexts_of(header: &Header) {
-    // SAFETY: a task's home lives as long as the task.
-    let shared = unsafe { header.home.as_ref() }.shared();
+    let shared = home(header);
     // A policy of the user's own must not be called under a lock: then it hears of it when it goes on by itself.
     if shared.has_policy() {
         return;
@@ -385,14 +433,13 @@ fn enter(target: &Header, word: Word) {
 /// An entry of this, which may be boosted, counts again, but it is in a queue of a lower level. The caller has a reference.
 #[cold]
 pub(crate) fn requeued(header: &Header, word: Word) {
-    // Not asked anew: another core may have it by now.
-    if !word.is_boosted() {
+    // Not asked anew: another core may have it by now. There is no lower level than the lowest.
+    if word.level() == Priority::Low as usize {
         return;
     }
     if irq::in_handler() || !irq::are_enabled() {
         // An interrupt allocates nothing.
-        // SAFETY: its home lives as long as it.
-        let shared = unsafe { header.home.as_ref() }.shared();
+        let shared = home(header);
         shared.cores()[0].post_mail(BOOST);
         shared.notify_core(0);
         return;

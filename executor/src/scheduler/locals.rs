@@ -6,7 +6,7 @@
 //! other local task of its core is polled, nor are its finalizers, nor is its
 //! future dropped. Those that become runnable meanwhile are held back.
 
-use super::{context::Context, registry::Cursor, worker::Worker};
+use super::{context::Context, inherit, registry::Cursor, worker::Worker};
 use crate::task::{cell::Header, state::Word};
 use core::{future::poll_fn, ptr::NonNull, sync::atomic::Ordering::Relaxed, task::Poll};
 
@@ -28,12 +28,21 @@ impl Worker {
 
     /// A local task, which was started, is to be polled: false if it has to wait, and is kept for later.
     pub(super) fn may_poll_local(&self, header: &Header) -> bool {
-        if self.local_context.get().is_none() {
+        let Some(local) = self.local_context.get() else {
             return true;
-        }
+        };
         if header.state.put_off().is_some() {
             // SAFETY: the owner; the task is queued, and in no queue.
             unsafe { (*self.held.get()).push_back(header.into()) };
+        }
+        let word = header.state.now();
+        if inherit::is_used() {
+            // SAFETY: a poll is in the middle of it, and only this core goes on with it.
+            let holder = unsafe { local.as_ref().task() };
+            if holder.state.now().level() < word.level() {
+                inherit::on_held_back(header, holder);
+                self.lends_local.set(true);
+            }
         }
         false
     }
@@ -44,6 +53,11 @@ impl Worker {
             return;
         }
         self.local_context.set(None);
+        let polls = &self.watch.local_polls;
+        polls.set(polls.get() + 1);
+        if self.lends_local.take() {
+            inherit::on_held_end(self.shared(), self.index);
+        }
         // SAFETY: the owner, and nothing is called that comes back here.
         let held = core::mem::take(unsafe { &mut *self.held.get() });
         for task in held {

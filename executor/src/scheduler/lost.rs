@@ -7,17 +7,18 @@
 //! way the core's loop goes on in its spare context, and there [`Worker::bury`] does the rest.
 
 use super::{
-    context::Context, mail::LOST, policy::Reason, shared::Shared, turn::Turn, worker::Worker,
+    context::Context, inherit, mail::LOST, policy::Reason, shared::Shared, turn::Turn,
+    worker::Worker,
 };
 use crate::{
-    sync::waits::{end_waits_of, poison_locks_of},
-    task::{Panic, Task, TaskError, TaskId, cell::Header},
+    sync::waits,
+    task::{Panic, Task, TaskError, cell::Header},
 };
 use core::{
     cell::Cell,
     panic::PanicInfo,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*},
 };
 use hal::{
     context::{self, AfterSwitch, ContextBlock},
@@ -49,6 +50,7 @@ const DOOMED: &str = "it was told to fail";
 
 /// That a task is lost, for who finds that it has locked something. It stays for ever.
 pub(super) struct Mark {
+    /// The word in its entry: of it, or of its finalizers.
     task: Cell<u64>,
     /// Its runtime, which is there as long: ids are of one runtime.
     runtime: Cell<*const Shared>,
@@ -65,26 +67,33 @@ impl Mark {
     }
 }
 
-/// The last mark that was made.
-static MARKS: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
+/// The last mark that was made of those tasks whose ids have this rest.
+static MARKS: [AtomicPtr<Mark>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+static IS_ANY: AtomicBool = AtomicBool::new(false);
+
+fn marks_of(task: u64) -> &'static AtomicPtr<Mark> {
+    &MARKS[task as usize % MARKS.len()]
+}
 
 /// Whether any task was ever lost.
 #[inline]
 pub(crate) fn is_any() -> bool {
-    !MARKS.load(Relaxed).is_null()
+    IS_ANY.load(Relaxed)
 }
 
-/// Whether this task, of the runtime that runs here, is.
-pub(crate) fn is_lost(task: TaskId) -> bool {
+/// Whether this task, of the runtime that runs here, is; or its finalizers, if that is what the word in its entry says.
+pub(crate) fn is_lost(task: u64) -> bool {
     let guard = preempt::guard();
-    let Some(here) = Worker::here(&guard) else {
-        return false;
-    };
+    Worker::here(&guard).is_some_and(|here| is_lost_in(task, here.shared()))
+}
+
+/// Whether this task of that runtime is.
+pub(crate) fn is_lost_in(task: u64, runtime: *const Shared) -> bool {
     // Acquire pairs with the release in `mark`: what is in the mark is seen, and in those before it.
-    let mut next = MARKS.load(Acquire).cast_const();
+    let mut next = marks_of(task).load(Acquire).cast_const();
     // SAFETY: null, or a mark, which stays for ever and does not change any more.
     while let Some(mark) = unsafe { next.as_ref() } {
-        if mark.task.get() == task.as_u64() && ptr::eq(mark.runtime.get(), here.shared()) {
+        if mark.task.get() == task && ptr::eq(mark.runtime.get(), runtime) {
             return true;
         }
         next = mark.next.get();
@@ -92,18 +101,22 @@ pub(crate) fn is_lost(task: TaskId) -> bool {
     false
 }
 
-fn mark(mark: &Mark, task: TaskId, runtime: &Shared) {
-    mark.task.set(task.as_u64());
+/// Who waits for what it has locked has to hear of it after this.
+fn mark(mark: &Mark, task: u64, runtime: &Shared) {
+    mark.task.set(task);
     mark.runtime.set(runtime);
-    let mut last = MARKS.load(Relaxed);
+    let marks = marks_of(task);
+    let mut last = marks.load(Relaxed);
     loop {
         mark.next.set(last);
-        // Release pairs with the acquire in `is_lost`, also for the marks before, which were released likewise.
-        match MARKS.compare_exchange_weak(last, ptr::from_ref(mark).cast_mut(), Release, Relaxed) {
-            Ok(_) => return,
+        // Release pairs with the acquire in `is_lost_in`, also for the marks before, which were released likewise.
+        match marks.compare_exchange_weak(last, ptr::from_ref(mark).cast_mut(), Release, Relaxed) {
+            Ok(_) => break,
             Err(now) => last = now,
         }
     }
+    // Relaxed: who is to see it is woken after this, or takes the lock of a list that is looked through after this.
+    IS_ANY.store(true, Relaxed);
 }
 
 /// Who hears of each poll that is left for good. 0: the log.
@@ -243,9 +256,14 @@ impl Worker {
             .lost_bytes
             .add(context.stack_memory() as u64);
         self.local_poll_ended(context);
-        mark(context.mark(), task.id(), self.shared());
-        poison_locks_of(task.id());
-        end_waits_of(task.id(), self.shared());
+        task.state.set_lost();
+        if !lost.has_ended {
+            mark(context.mark(), task.word_in_entry(), self.shared());
+            task.set_lost_in_entry(true);
+            waits::wake_all();
+            // What it has lent, it lends no more.
+            inherit::on_release();
+        }
         task.state.retain();
         context.withdraw_offers();
         // SAFETY: the reference keeps it.

@@ -248,7 +248,7 @@ impl Worker {
     /// Sets the hardware's timer to the next deadline.
     pub(crate) fn arm(&self) {
         let clock = &self.shared().clock;
-        match self.next_timer().min(self.ticker.next()) {
+        match self.next_timer().min(self.next_tick()) {
             u64::MAX => {
                 // What somebody else may have set it to is not ours.
                 if self.is_armed.replace(false) {

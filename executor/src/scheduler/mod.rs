@@ -9,6 +9,7 @@
 //! | `finish` | the end of a task |
 //! | `context`, `switching` | the stacks it runs on, and how it goes from one to another |
 //! | `tick` | preemption |
+//! | `watch` | what goes on no more |
 //! | `lost` | polls that cannot go on |
 //! | `locals` | tasks that stay on one core, one at a time |
 //! | `shared` | what the cores of a runtime share |
@@ -69,6 +70,8 @@ pub(crate) mod switching;
 pub mod tick;
 #[cfg(not(loom))]
 mod turn;
+#[cfg(not(loom))]
+pub mod watch;
 #[cfg(not(loom))]
 pub(crate) mod worker;
 

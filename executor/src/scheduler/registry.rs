@@ -28,18 +28,43 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    pub(crate) const fn as_ptr(&'static self) -> *mut Self {
+        ptr::from_ref(self).cast_mut()
+    }
+
     /// Of the task in it.
     #[inline]
     pub(crate) fn id(&self) -> TaskId {
+        TaskId::from_u64(self.word() & !LOST)
+    }
+
+    /// The same, and with it whether the task's poll was left for good.
+    #[inline]
+    pub(crate) fn word(&self) -> u64 {
         // Relaxed: whoever has the task got it from whom wrote this.
-        TaskId::from_u64(self.id.load(Relaxed))
+        self.id.load(Relaxed)
+    }
+
+    /// The task in it is lost, or was and has ended.
+    pub(crate) fn set_lost(&self, is_lost: bool) {
+        let id = self.id().as_u64();
+        self.id.store(if is_lost { id | LOST } else { id }, Relaxed);
     }
 }
+
+/// The task in it is lost: what it does from here on, in its finalizers, is not what it did before.
+const LOST: u64 = TaskId::SPARE;
+
+/// That of what is no task, or is none any more: its word is that of somebody outside.
+pub(crate) static NOBODYS: Entry = Entry {
+    slot: Slot::new(),
+    id: AtomicU64::new(1),
+};
 
 /// Entries in the first segment; each further segment has as many as all before it, and these.
 const FIRST: usize = 64;
 /// So many that ids have room for all slots.
-const SEGMENTS: usize = 19;
+const SEGMENTS: usize = 18;
 
 /// One part of the list.
 pub(crate) struct Registry {
@@ -114,7 +139,7 @@ impl Registry {
         entry.id.store(id, Relaxed);
         // SAFETY: the task is not shared yet.
         unsafe {
-            (*task.as_ptr()).entry = Cell::new(NonNull::from(entry));
+            (*task.as_ptr()).entry = AtomicPtr::new(slot.cast_mut());
             (*task.as_ptr()).home = home;
         }
         entry.slot.fill(task.as_ptr().expose_provenance());
@@ -162,16 +187,14 @@ impl Registry {
     /// The caller is the owner, as in `insert`, and the task is in this part.
     #[inline]
     pub(crate) unsafe fn remove_own(&self, task: &Header) {
-        // SAFETY: its entry is in this part, which is there.
-        let entry = unsafe { task.entry.get().as_ref() };
+        let entry = task.entry();
         entry.clear(task, self.free.get());
         self.free.set(entry);
     }
 
     /// The same, from any core.
     pub(crate) fn remove(&self, task: &Header) {
-        // SAFETY: its entry is in this part, which is there.
-        let entry = unsafe { task.entry.get().as_ref() };
+        let entry = task.entry();
         let mut first = self.returned.load(Relaxed);
         entry.clear(task, first);
         // Release pairs with the acquire in `more`.

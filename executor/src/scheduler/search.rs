@@ -49,7 +49,7 @@ impl Worker {
         let is_work = || self.has_mail() || shared.has_work(self);
         if shared.idle.announce(self.index, is_work) && !shared.clock.advance(self) {
             counters.fall_asleep(shared.clock.now());
-            self.stop_ticks();
+            self.stop_ticks(true);
             self.arm();
             hal::irq::wait(&masked);
             counters.wake_up(shared.clock.now());

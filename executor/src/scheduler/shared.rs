@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(super) inherited: Lock<Inherited>,
     /// Whether there is somebody.
     pub(super) has_boosted: AtomicBool,
+    /// Whether who waits lends his priority.
+    pub(super) inherits: AtomicBool,
     /// What blocks, and who runs it.
     pub(crate) blocking: Blocking,
     pub(crate) clock: Clock,
@@ -117,6 +119,7 @@ impl Shared {
             contexts: Contexts::new(),
             inherited: ranked(Rank::Growing, Inherited::new()),
             has_boosted: AtomicBool::new(false),
+            inherits: AtomicBool::new(config.inheritance),
             blocking,
             born: clock.now(),
             clock,

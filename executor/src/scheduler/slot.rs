@@ -5,7 +5,7 @@
 //! between its look at the slot and its count: it locks the slot for that long,
 //! and the task, before it ends, waits until it can clear the slot.
 
-use crate::queue::ordering;
+use crate::{queue::ordering, shim::const_unless_loom};
 use hal::sync::atomic::{AtomicUsize, Ordering::*};
 
 // A slot is 0 (never used), an item's address, or free: then it holds the address of the next free one.
@@ -17,15 +17,13 @@ const LOCKED: usize = 2;
 #[repr(transparent)]
 pub struct Slot(AtomicUsize);
 
+#[allow(clippy::new_without_default, reason = "it is a part of something")]
 impl Slot {
-    /// Never used.
-    #[cfg(loom)]
-    #[allow(
-        clippy::new_without_default,
-        reason = "for models; elsewhere it is zeros"
-    )]
-    pub fn new() -> Self {
-        Self(AtomicUsize::new(0))
+    const_unless_loom! {
+        /// Never used.
+        pub const fn new() -> Self {
+            Self(AtomicUsize::new(0))
+        }
     }
 
     /// The free slot after this one, which is free too and the caller's.

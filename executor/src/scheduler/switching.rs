@@ -99,7 +99,7 @@ impl Worker {
         self.publish_polls();
         self.flush();
         self.leave_timers();
-        self.stop_ticks();
+        self.stop_ticks(false);
         hal::clock::disarm();
         cores::set_local(core::ptr::null_mut());
         drop(masked);
@@ -238,7 +238,7 @@ impl Worker {
         // SAFETY: it was left in the middle of a poll.
         let task = unsafe { context.task() };
         let word = task.state.now();
-        context.header().entry.set(task.entry.get());
+        context.take_entry_of(task);
         self.is_in_low.store(false, Relaxed);
         if word.is_local() {
             self.hold_locals_for(context);

@@ -37,6 +37,8 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Ticker {
     /// When the next is due.
     at: Cell<u64>,
+    /// The core has something to do.
+    is_awake: Cell<bool>,
     /// The turn that the last one found.
     turn: Cell<u64>,
     /// How many in a row found that.
@@ -51,15 +53,12 @@ impl Ticker {
     pub(super) const fn new() -> Self {
         Self {
             at: Cell::new(NEVER),
+            is_awake: Cell::new(false),
             turn: Cell::new(0),
             seen: Cell::new(0),
             is_due: Cell::new(false),
             count: Cell::new(0),
         }
-    }
-
-    pub(super) fn next(&self) -> u64 {
-        self.at.get()
     }
 }
 
@@ -67,18 +66,36 @@ impl Worker {
     /// The core has something to do from here on.
     pub(super) fn start_ticks(&self) {
         let _masked = hal::irq::mask();
-        if self.ticker.at.get() != NEVER {
+        if self.ticker.is_awake.replace(true) {
             return;
         }
-        if let Some(period) = self.tick_period() {
-            self.ticker.at.set(self.shared().clock.now() + period);
+        let next = |period| self.shared().clock.now() + period;
+        self.set_tick(self.tick_period().map_or(NEVER, next));
+        if self.next_tick() != NEVER {
             self.arm();
         }
     }
 
-    /// The core is about to sleep; who calls this sets its timer.
-    pub(super) fn stop_ticks(&self) {
+    /// The core is about to sleep, or to serve no more; who calls this sets its timer.
+    pub(super) fn stop_ticks(&self, to_sleep: bool) {
+        self.ticker.is_awake.set(false);
         self.ticker.at.set(NEVER);
+        self.watch_asleep(to_sleep);
+    }
+
+    fn set_tick(&self, at: u64) {
+        self.ticker.at.set(at);
+        self.watch_awake(at);
+    }
+
+    /// When the next is due, of these or of the watch.
+    pub(super) fn next_tick(&self) -> u64 {
+        self.ticker.at.get().min(self.watch.at.get())
+    }
+
+    /// Whether this core has something to do.
+    pub(super) fn is_awake(&self) -> bool {
+        self.ticker.is_awake.get()
     }
 
     /// Ticks so far.
@@ -119,13 +136,12 @@ impl Worker {
         if self.ticker.at.get() <= now {
             self.tick(now);
             let period = self.tick_period();
-            self.ticker
-                .at
-                .set(period.map_or(NEVER, |period| now + period));
+            self.set_tick(period.map_or(NEVER, |period| now + period));
         }
+        self.on_watch_timer(now);
         // One that is due is the loop's, which sets the timer for the next.
         let timer = if timer <= now { NEVER } else { timer };
-        let next = timer.min(self.ticker.at.get());
+        let next = timer.min(self.next_tick());
         self.is_armed.set(next != NEVER);
         if next != NEVER {
             self.shared().clock.arm(next);
@@ -137,6 +153,7 @@ impl Worker {
         ticker.count.set(ticker.count.get() + 1);
         self.counters.0.ticks.add(1);
         self.count_time(now);
+        self.on_watched_tick(now, self.shared().config.tick.as_nanos() as u64);
         let turn = self.fairness.turn();
         let is_same = ticker.turn.replace(turn) == turn;
         ticker
@@ -245,7 +262,7 @@ impl Worker {
 }
 
 /// Whether a poll runs in this context that may be left where it is.
-fn is_in_poll(block: &ContextBlock) -> bool {
+pub(super) fn is_in_poll(block: &ContextBlock) -> bool {
     !block.task().is_null() && block.is_free()
 }
 
@@ -273,6 +290,16 @@ pub(crate) fn give_way() {
     if waker::current_header().is_some() {
         // Without memory for another stack, nobody else can have the core.
         let _ = switching::suspend(switching::Leave::ToGiveWay);
+    }
+}
+
+/// A context has dropped its last guard, under which a tick could not look at what this core has to do.
+pub(crate) fn after_marked_guard() {
+    let is_in_poll = is_in_poll(hal::context::current());
+    let _masked = hal::irq::mask();
+    // It may be on another core by now; but in its poll, wherever that is.
+    if is_in_poll && let Some(worker) = interrupted() {
+        worker.on_marked_guard_dropped();
     }
 }
 

@@ -494,7 +494,10 @@ impl Worker {
                 if level.deque.is_empty() {
                     self.ready.set(self.ready.get() & !only);
                 }
-                found.or_else(|| self.next[index].take())
+                // A thief may be in the middle of taking the old ones, and may not be run just now: so rather a new one than none.
+                found
+                    .or_else(|| self.next[index].take())
+                    .or_else(|| level.deque.pop())
             }
             RING => self.pop_ring(level, only),
             _ => self.pop_pinned(level, only),

@@ -15,6 +15,7 @@ use super::{
     registry::Registry,
     shared::{Phase, Shared},
     tick::Ticker,
+    watch::Watch,
 };
 use crate::{
     NoMemory,
@@ -105,6 +106,8 @@ pub(crate) struct Worker {
     pub(super) local_context: Cell<Option<NonNull<Context>>>,
     /// Local tasks that are runnable, but have to wait for that.
     pub(super) held: UnsafeCell<List<Header>>,
+    /// One of them is more urgent than that, and lends it its priority.
+    pub(super) lends_local: Cell<bool>,
 
     // Written by the owner, read by any:
     pub(crate) counters: Padded<Counters>,
@@ -143,6 +146,10 @@ pub(crate) struct Worker {
     // Any core, last, where it is in nobody's way:
     /// What tasks that run here have to share.
     pub(super) offers: Padded<Offers>,
+
+    // The owner's interrupts:
+    /// What goes on no more.
+    pub(super) watch: Watch,
 }
 
 // SAFETY: the cells and lists are for the owner only, by the contract of the methods that touch them;
@@ -198,6 +205,7 @@ impl Worker {
             waits_here: Cell::new(None),
             local_context: Cell::new(None),
             held: UnsafeCell::new(List::new()),
+            lends_local: Cell::new(false),
             counters: Padded(Counters::new()),
             mail: Padded(AtomicU32::new(0)),
             inbox: Padded(Inbox::new()),
@@ -218,6 +226,7 @@ impl Worker {
             core: AtomicUsize::new(usize::MAX),
             is_served: AtomicBool::new(false),
             offers: Padded(Offers::new()),
+            watch: Watch::new(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! A mutex that makes who has it urgent.
 
 use super::{Mutex, MutexGuard, TryLockError};
-use crate::{Priority, scheduler::inherit, task::TaskId};
+use crate::{Priority, scheduler::inherit, task::Task};
 use core::{
     fmt,
     ops::{Deref, DerefMut},
@@ -99,13 +99,13 @@ pub struct CeilingMutexGuard<'a, T: ?Sized> {
 
 /// Somebody is urgent for it.
 struct Held {
-    task: Option<TaskId>,
+    task: Option<Task>,
     level: usize,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(task) = self.task {
+        if let Some(task) = &self.task {
             inherit::drop_ceiling(task, self.level);
         }
     }

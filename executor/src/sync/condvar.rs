@@ -54,6 +54,7 @@ impl Queue {
         }
         let mut woken = Woken::new();
         let mut waiters = self.waiters.lock();
+        waiters.skip_lost();
         waiters.answer_first(ONE, &mut woken);
         let is_empty = waiters.is_empty();
         // Nobody begins to wait meanwhile.

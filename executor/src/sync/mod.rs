@@ -136,6 +136,15 @@ pub(crate) fn proceed(cx: &mut Context<'_>) -> Poll<()> {
     }
 }
 
+/// Whether [`proceed`] would be ready.
+#[inline]
+fn may_proceed() -> bool {
+    #[cfg(all(feature = "alloc", not(loom)))]
+    return !hal::preempt::is_soft();
+    #[cfg(not(all(feature = "alloc", not(loom))))]
+    true
+}
+
 /// A waker's clone, for somebody who is to wait for `what`.
 fn clone_waker(waker: &Waker, what: &'static &'static str) -> Waker {
     #[cfg(all(feature = "alloc", not(loom)))]

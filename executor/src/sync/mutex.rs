@@ -7,10 +7,9 @@ pub use self::guards::{MappedMutexGuard, MutexGuard};
 pub use self::guards::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use super::{
     owner::{Owner, Place, Who},
-    permits::{Closed, Home, Permits, Take},
+    permits::{Home, Permits, Take},
     poison::{Locks, TryLockError, UnlessPoisoned},
-    wait_list::Waiter,
-    waits::{self, Lockable, Wait},
+    waits::{self, Lockable, Name, Wait},
 };
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
@@ -19,7 +18,6 @@ use core::{
     cell::UnsafeCell,
     fmt,
     pin::Pin,
-    ptr::NonNull,
     task::{Context, Poll},
 };
 
@@ -61,6 +59,11 @@ struct Raw {
     /// One: it is not locked.
     permits: Permits,
     owner: Owner,
+    #[cfg_attr(
+        any(loom, not(feature = "alloc")),
+        allow(dead_code, reason = "nothing is noted")
+    )]
+    name: Name,
 }
 
 impl Raw {
@@ -68,7 +71,9 @@ impl Raw {
     #[inline]
     fn unlock(&self) {
         self.owner.clear();
-        self.permits.give(1);
+        if self.permits.add(1) {
+            waits::hand_on(self);
+        }
     }
 }
 
@@ -93,6 +98,7 @@ impl<T> Mutex<T> {
                 raw: Raw {
                     permits: Permits::new(1),
                     owner: Owner::nobody(),
+                    name: Name::none(),
                 },
                 value: UnsafeCell::new(value),
             }
@@ -304,13 +310,18 @@ impl Lockable for Raw {
     }
 
     #[cfg(all(feature = "alloc", not(loom)))]
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
     fn each_owner(&self, visit: &mut dyn FnMut(&Owner)) {
         visit(&self.owner);
     }
 }
 
 /// A mutex that somebody asks for, at a place in the source.
-struct At<M> {
+pub struct At<M> {
     mutex: M,
     place: Place,
 }
@@ -337,16 +348,13 @@ unsafe impl<T: ?Sized> Home for At<&Mutex<T>> {
         self.mutex.raw.owner.set(Who::polls(cx), self.place);
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
-        let raw = &self.mutex.raw;
-        raw.owner.report_self(Self::WHAT, self.place);
-        // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw, waiter, count) };
+    fn lockable(&self) -> Option<&dyn Lockable> {
+        Some(&self.mutex.raw)
     }
 
-    unsafe fn end_wait(&self, note: &mut waits::Note) {
-        // SAFETY: the caller's promise.
-        unsafe { Wait::end(note) };
+    fn on_wait(&self) {
+        let owner = &self.mutex.raw.owner;
+        owner.report_self(Self::WHAT, self.place);
     }
 }
 
@@ -367,16 +375,13 @@ unsafe impl<T: ?Sized> Home for At<Arc<Mutex<T>>> {
         self.mutex.raw.owner.set(Who::polls(cx), self.place);
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
-        let raw = &self.mutex.raw;
-        raw.owner.report_self(Self::WHAT, self.place);
-        // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw, waiter, count) };
+    fn lockable(&self) -> Option<&dyn Lockable> {
+        Some(&self.mutex.raw)
     }
 
-    unsafe fn end_wait(&self, note: &mut waits::Note) {
-        // SAFETY: the caller's promise.
-        unsafe { Wait::end(note) };
+    fn on_wait(&self) {
+        let owner = &self.mutex.raw.owner;
+        owner.report_self(Self::WHAT, self.place);
     }
 }
 
@@ -434,28 +439,22 @@ impl<T: ?Sized> Future for LockOwned<T> {
 
 /// What both futures do.
 macro_rules! locks {
-    ($future:ty, $guard:ty, $($lifetime:lifetime)?) => {
+    ($future:ty, $mutex:ty, $guard:ty, $($lifetime:lifetime)?) => {
         impl<$($lifetime,)? T: ?Sized> Locks for $future {
+            type Home = At<$mutex>;
             type Guard = $guard;
 
             const WHAT: &'static str = "mutex";
 
             #[inline]
-            fn poll_lock(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-            ) -> Poll<Result<Self::Guard, Closed>> {
+            fn take(self: Pin<&mut Self>) -> Pin<&mut Take<Self::Home>> {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
-                let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-                match take.poll(cx) {
-                    Poll::Ready(Ok((at, ()))) => Poll::Ready(Ok(at.into())),
-                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Closed)),
-                    Poll::Pending => Poll::Pending,
-                }
+                unsafe { self.map_unchecked_mut(|this| &mut this.0) }
             }
 
-            fn lockable(&self) -> Option<&dyn Lockable> {
-                self.0.home().map(|at| &at.mutex.raw as _)
+            #[inline]
+            fn guard(at: Self::Home, (): ()) -> $guard {
+                at.into()
             }
         }
 
@@ -468,9 +467,9 @@ macro_rules! locks {
     };
 }
 
-locks!(Lock<'a, T>, MutexGuard<'a, T>, 'a);
+locks!(Lock<'a, T>, &'a Mutex<T>, MutexGuard<'a, T>, 'a);
 #[cfg(feature = "alloc")]
-locks!(LockOwned<T>, OwnedMutexGuard<T>,);
+locks!(LockOwned<T>, Arc<Mutex<T>>, OwnedMutexGuard<T>,);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

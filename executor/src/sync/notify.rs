@@ -7,7 +7,7 @@
 
 use super::{
     clone_waker, proceed,
-    wait_list::{Answer, WaitList, Waiter, Woken},
+    wait_list::{Answer, SKIPPED, WaitList, Waiter, Woken},
 };
 use crate::shim::{const_unless_loom, discard, ordering};
 #[cfg(feature = "alloc")]
@@ -209,6 +209,7 @@ impl Notify {
     fn notify_waiting(&self, which: Answer) {
         let mut woken = Woken::new();
         let mut waiters = self.waiters.lock();
+        waiters.skip_lost();
         let is_answered = match which {
             LAST => waiters.answer_last(LAST, &mut woken),
             _ => waiters.answer_first(ONE, &mut woken),
@@ -378,6 +379,12 @@ impl<N: Deref<Target = Notify>> Notification<N> {
         }
         // SAFETY: pinned, and it waits there.
         let answered = unsafe { Pin::new_unchecked(&mut this.waiter).look() };
+        if answered
+            .as_ref()
+            .is_some_and(|answered| answered.answer == Some(SKIPPED))
+        {
+            return this.take() || this.wait(None);
+        }
         this.is_done = answered.is_some();
         this.is_done
     }
@@ -417,6 +424,12 @@ impl<N: Deref<Target = Notify>> Notification<N> {
                 clone_waker(waker, &"notify")
             })
         };
+        if answered
+            .as_ref()
+            .is_some_and(|answered| answered.answer == Some(SKIPPED))
+        {
+            return self.take() || self.wait(Some(waker));
+        }
         self.is_done = answered.is_some();
         self.is_done
     }

@@ -6,9 +6,9 @@
 //! nothing that must not be wrong is decided by it.
 
 #[cfg(all(feature = "alloc", not(loom)))]
-pub use known::{Holders, Owner, Seat, Who};
+pub use known::{Holders, OWNERS, Owner, Poller, Seat, Who};
 #[cfg(not(all(feature = "alloc", not(loom))))]
-pub use unknown::{Holders, Owner, Seat, Who};
+pub use unknown::{Holders, Owner, Poller, Seat, Who};
 
 #[cfg(debug_assertions)]
 use place as places;
@@ -112,32 +112,41 @@ mod unplaced {
 #[cfg(all(feature = "alloc", not(loom)))]
 mod known {
     use super::{At, Place};
-    use crate::task::{TaskId, waker};
+    use crate::{
+        scheduler::{lost, shared::Shared, worker::Worker},
+        task::{TaskId, waker},
+    };
     use core::{
-        fmt,
+        fmt, ptr,
         sync::atomic::{AtomicU64, Ordering::Relaxed},
         task::Context,
     };
 
-    /// A task; 0: none.
+    /// A task, somebody who is none, or nobody.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub struct Who(u64);
 
     impl Who {
-        /// No task.
+        /// Nobody.
         pub const NOBODY: Self = Self(0);
+        /// No task. No task's id is so small.
+        const OUTSIDE: Self = Self(1);
 
         /// The task that runs here.
         #[inline]
         pub fn here() -> Self {
-            Self(waker::own_header().map_or(0, |task| task.id().as_u64()))
+            // What has ended, and drops its outcome, has no id any more.
+            match waker::own_header().filter(|_| !waker::has_ended()) {
+                Some(task) => Self(task.task().word_in_entry()),
+                None => Self::OUTSIDE,
+            }
         }
 
         /// The same, which polls with this: its waker tells it sooner, nearly always.
         #[inline]
         pub fn polls(context: &Context<'_>) -> Self {
-            match waker::id_of(context.waker()) {
-                Some(id) => Self(id.as_u64()),
+            match waker::task_of(context.waker()) {
+                Some(task) => Self(task.word_in_entry()),
                 None => Self::elsewhere(),
             }
         }
@@ -150,7 +159,12 @@ mod known {
 
         /// Which task it is, if it is one.
         pub fn id(self) -> Option<TaskId> {
-            (self.0 != 0).then(|| TaskId::from_u64(self.0))
+            (self.0 > Self::OUTSIDE.0).then(|| TaskId::from_u64(self.0 & !TaskId::SPARE))
+        }
+
+        /// What is marked when it is lost.
+        pub fn word(self) -> u64 {
+            self.0
         }
     }
 
@@ -160,6 +174,36 @@ mod known {
                 Some(id) => write!(f, "task {id}"),
                 None => f.write_str("no task"),
             }
+        }
+    }
+
+    /// Who polls something, for who asks later whether he is lost.
+    #[derive(Clone, Copy)]
+    pub struct Poller {
+        pub who: Who,
+        /// Null: none runs there.
+        pub runtime: *const Shared,
+    }
+
+    impl Poller {
+        /// Nobody has, yet.
+        pub const NONE: Self = Self {
+            who: Who::NOBODY,
+            runtime: ptr::null(),
+        };
+
+        pub fn here() -> Self {
+            let guard = hal::preempt::guard();
+            let runtime = Worker::here(&guard).map_or(ptr::null(), |here| here.shared());
+            Self {
+                who: Who::here(),
+                runtime,
+            }
+        }
+
+        /// Whether it was a task, or a finalizer of one, that is lost.
+        pub fn is_lost(self) -> bool {
+            lost::is_any() && lost::is_lost_in(self.who.word(), self.runtime)
         }
     }
 
@@ -202,7 +246,7 @@ mod known {
         /// The task that runs here is to wait for it, for something at `place`.
         pub fn report_self(&self, what: &str, place: Place) {
             let owner = self.get();
-            if cfg!(not(debug_assertions)) || owner == Who::NOBODY || owner != Who::here() {
+            if cfg!(not(debug_assertions)) || owner.id().is_none() || owner != Who::here() {
                 return;
             }
             let (Some(id), Some(locked)) = (owner.id(), self.place()) else {
@@ -218,6 +262,8 @@ mod known {
 
     /// How many of those who read are known.
     const SEATS: usize = 4;
+    /// How many may be known to have a lock, whatever it is.
+    pub const OWNERS: usize = 1 + SEATS;
 
     /// Who has a lock that several read.
     pub struct Holders {
@@ -244,7 +290,7 @@ mod known {
         /// This task reads.
         #[inline]
         pub fn sit(&self, who: Who, place: Place) -> Seat {
-            if who == Who::NOBODY {
+            if who.0 <= Who::OUTSIDE.0 {
                 return Seat(None);
             }
             let is_free = |seat: &Owner| {
@@ -288,7 +334,7 @@ mod known {
                 return;
             }
             let me = Who::here();
-            let is_mine = |owner: &&Owner| me != Who::NOBODY && owner.get() == me;
+            let is_mine = |owner: &&Owner| me.id().is_some() && owner.get() == me;
             if let Some(owner) = self.all().find(is_mine) {
                 owner.report_self(what, place);
             }
@@ -313,6 +359,18 @@ mod unknown {
 
         #[inline]
         pub fn polls(_: &Context<'_>) -> Self {
+            Self
+        }
+    }
+
+    /// Nothing is known.
+    pub struct Poller;
+
+    impl Poller {
+        pub const NONE: Self = Self;
+
+        #[inline]
+        pub fn here() -> Self {
             Self
         }
     }

@@ -12,16 +12,18 @@
 //! large request is not starved by small ones. While anybody waits, what is in the word is on
 //! its way to them. The bit is cleared, under the lock, by who hands out and finds nobody.
 
+mod take;
+
+pub use take::{Home, Take};
+
 use super::{
-    clone_waker, proceed,
-    wait_list::{Answer, WaitList, Waiter, Woken},
+    clone_waker,
+    wait_list::{Answer, SKIPPED, WaitList, Waiter, Waiters, Woken},
 };
 use crate::shim::{const_unless_loom, discard, ordering};
 use core::{
-    mem::MaybeUninit,
     pin::Pin,
-    ptr::NonNull,
-    task::{Context, Poll, Waker},
+    task::{Poll, Waker},
 };
 use hal::sync::atomic::{AtomicUsize, Ordering::*};
 
@@ -38,7 +40,7 @@ pub const MAX: usize = usize::MAX >> 3;
 
 // What a waiter is told.
 /// It has them all.
-const GRANTED: Answer = 1;
+pub const GRANTED: Answer = 1;
 /// It gets none.
 const REFUSED: Answer = 2;
 /// It gets none, and what it has of them is nobody's: the lock is poisoned.
@@ -50,6 +52,10 @@ pub struct Permits {
     word: AtomicUsize,
     waiters: WaitList,
 }
+
+/// It was closed.
+#[derive(Debug)]
+pub struct Closed;
 
 /// Why permits were not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +135,14 @@ impl Permits {
     /// Gives some back, or adds some.
     #[inline]
     pub fn give(&self, count: usize) {
+        if self.add(count) {
+            self.hand_out(|| {});
+        }
+    }
+
+    /// The same, but for handing out: whether that is to be done.
+    #[inline]
+    pub fn add(&self, count: usize) -> bool {
         // Release pairs with the acquires of who takes them, here or in `hand_out`.
         let order = ordering!(Release unless seeded = "permits_give_relaxed");
         let before = if cfg!(seeded = "permits_give_looks_first") {
@@ -139,9 +153,7 @@ impl Permits {
             self.word.fetch_add(count, order)
         };
         // Of the sum, as that costs the least.
-        if ((before + count) as isize) < 0 {
-            self.hand_out();
-        }
+        ((before + count) as isize) < 0
     }
 
     /// Gives one back; whether it was closed before that, or just now. If so, what was done before closing it is seen.
@@ -167,7 +179,7 @@ impl Permits {
         // The word is no older than the sum. It is closed under the list's lock, which is taken below: so who sees this
         // is ordered behind all that was done before closing.
         let is_closed = self.word.load(Relaxed) & CLOSED != 0;
-        self.hand_out();
+        self.hand_out(|| {});
         is_closed
     }
 
@@ -211,12 +223,16 @@ impl Permits {
         waiters.is_empty()
     }
 
-    /// What was refused has `count` permits again, and nobody has any. `first` is called under the list's lock.
+    /// What was refused has `count` permits again, and nobody has any. `first` is called under the list's lock. Nothing is done if it is
+    /// not refused, or not any more.
     #[cfg(all(feature = "alloc", not(loom)))]
     pub fn reopen(&self, count: usize, first: impl FnOnce()) {
         loop {
             let mut woken = Woken::new();
             let mut waiters = self.waiters.lock();
+            if !self.is_closed() {
+                return;
+            }
             while !woken.is_full() && waiters.answer_first(VOID, &mut woken) {}
             if waiters.is_empty() {
                 first();
@@ -230,10 +246,10 @@ impl Permits {
         }
     }
 
-    /// Hands what is in the word to those who wait, the first first.
+    /// Hands what is in the word to those who wait, the first first. `first` is called before any are woken.
     #[cold]
     #[inline(never)]
-    fn hand_out(&self) {
+    pub fn hand_out(&self, mut first: impl FnMut()) {
         loop {
             let mut woken = Woken::new();
             let mut waiters = self.waiters.lock();
@@ -245,6 +261,10 @@ impl Permits {
                     *request -= self.take_up_to(*request);
                     *request == 0
                 });
+                // After they were taken: if the first was lost before who gave them did so, that is seen now.
+                if self.take_back_from_lost(&mut waiters) {
+                    continue;
+                }
                 match enough {
                     Some(true) => {
                         waiters.answer_first(GRANTED, &mut woken);
@@ -265,7 +285,7 @@ impl Permits {
             if cfg!(seeded = "permits_bit_after_unlock") && is_empty {
                 self.nobody_waits();
             }
-            self.note_granted(&woken);
+            first();
             woken.wake();
             if is_all {
                 return;
@@ -273,12 +293,20 @@ impl Permits {
         }
     }
 
-    /// Those who are about to be woken have got theirs: they may be of a lower priority than others who wait.
-    fn note_granted(&self, _woken: &Woken) {
-        #[cfg(all(feature = "alloc", not(loom)))]
-        if crate::scheduler::inherit::is_used() && !hal::irq::in_handler() {
-            super::waits::granted(self, _woken);
-        }
+    /// Waits until whoever hands out has done so.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    pub fn settle(&self) {
+        drop(self.waiters.lock());
+    }
+
+    /// What they had got so far goes to who comes next. False: there are none.
+    fn take_back_from_lost(&self, waiters: &mut Waiters<'_>) -> bool {
+        let Some(got) = waiters.skip_lost() else {
+            return false;
+        };
+        // Release as in `give`, for those who gave them to who is lost: what they did before passes on.
+        self.word.fetch_add(got, Release);
+        true
     }
 
     /// Clears the bit, with the list locked.
@@ -357,7 +385,13 @@ impl Permits {
         let lacks = self.take_or_wait(count);
         if let Ok(lacks @ 1..) = lacks {
             // SAFETY: the caller's promise.
-            unsafe { waiter.join(&mut waiters, lacks, Some(waker)) };
+            unsafe { waiter.join_for(&mut waiters, (count, lacks), Some(waker)) };
+            drop(waiters);
+            // What those have got so far who are lost is nobody's, and perhaps nobody gives any more.
+            #[cfg(all(feature = "alloc", not(loom)))]
+            if crate::scheduler::lost::is_any() {
+                self.hand_out(|| {});
+            }
             return Poll::Pending;
         }
         drop(waiters);
@@ -371,24 +405,48 @@ impl Permits {
     /// The waiter waits here, for `count`.
     pub unsafe fn poll_waiting(
         &self,
-        waiter: Pin<&mut Waiter>,
+        mut waiter: Pin<&mut Waiter>,
         count: usize,
         waker: &Waker,
         what: &'static &'static str,
     ) -> Poll<Result<(), Closed>> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.look(waiter.as_mut(), count, waker, what) } {
+            Poll::Ready(Looked::Granted) => Poll::Ready(Ok(())),
+            Poll::Ready(Looked::Refused) => Poll::Ready(Err(Closed)),
+            // SAFETY: it does not wait any more, and the rest as before.
+            Poll::Ready(Looked::Skipped) => unsafe { self.wait(waiter, count, waker, what) },
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The same; but who was passed over, because who polled him was lost, does not wait any more, and has to begin anew.
+    ///
+    /// # Safety
+    /// As for [`poll_waiting`](Self::poll_waiting).
+    unsafe fn look(
+        &self,
+        waiter: Pin<&mut Waiter>,
+        count: usize,
+        waker: &Waker,
+        what: &'static &'static str,
+    ) -> Poll<Looked> {
         // SAFETY: it waits in this list, the caller says.
         let answered =
             unsafe { waiter.poll(&self.waiters, waker, |waker| clone_waker(waker, what)) };
-        match answered {
-            None => Poll::Pending,
-            Some(answered) if answered.answer == Some(GRANTED) => Poll::Ready(Ok(())),
-            Some(answered) => {
-                if !is_void(answered.answer) {
+        let Some(answered) = answered else {
+            return Poll::Pending;
+        };
+        Poll::Ready(match answered.answer {
+            Some(GRANTED) => Looked::Granted,
+            Some(SKIPPED) => Looked::Skipped,
+            answer => {
+                if !is_nobodys(answer) {
                     self.give_back(count - answered.request);
                 }
-                Poll::Ready(Err(Closed))
+                Looked::Refused
             }
-        }
+        })
     }
 
     /// Waits no more; what it got goes to the next.
@@ -407,9 +465,9 @@ impl Permits {
         // SAFETY: it waits in this list, the caller says.
         let left = unsafe { waiter.leave(&self.waiters, give_under_lock) };
         if is_given {
-            return self.hand_out();
+            return self.hand_out(|| {});
         }
-        if left.answer.is_none() || is_void(left.answer) {
+        if left.answer.is_none() || is_nobodys(left.answer) {
             return;
         }
         if cfg!(seeded = "permits_leave_takes_along")
@@ -431,12 +489,20 @@ impl Permits {
     }
 }
 
-/// Whether the permits of who was answered so are nobody's.
-fn is_void(_answer: Option<Answer>) -> bool {
+/// What somebody who waited finds.
+enum Looked {
+    Granted,
+    Refused,
+    Skipped,
+}
+
+/// Whether what he had got who was answered so is not his any more.
+fn is_nobodys(answer: Option<Answer>) -> bool {
     #[cfg(all(feature = "alloc", not(loom)))]
-    return _answer == Some(VOID);
-    #[cfg(not(all(feature = "alloc", not(loom))))]
-    false
+    if answer == Some(VOID) {
+        return true;
+    }
+    answer == Some(SKIPPED)
 }
 
 /// Why the word gives no permits; nobody is refused none.
@@ -446,198 +512,5 @@ fn refuse(word: usize, count: usize) -> Result<(), Refusal> {
         0 if count == 0 => Ok(()),
         0 => Err(Refusal::Few),
         _ => Err(Refusal::Closed),
-    }
-}
-
-/// Something that has permits in it, or refers to it.
-///
-/// # Safety
-/// It is always the same permits, wherever this is moved, and they live and stay where they are as long as this.
-pub unsafe trait Home {
-    /// What tasks that wait for it are shown to wait for.
-    const WHAT: &'static &'static str;
-
-    /// The permits.
-    fn permits(&self) -> &Permits;
-
-    /// Takes some, if there are enough and nobody waits.
-    #[inline]
-    fn try_take(&self, count: usize) -> bool {
-        self.permits().try_take(count).is_ok()
-    }
-
-    /// What is noted of who waits, while he does.
-    type Note;
-
-    /// What who has them needs to give them back.
-    type Hold;
-
-    /// This one has taken them.
-    fn hold(&self, cx: &Context<'_>) -> Self::Hold;
-
-    /// Somebody is about to wait, and looks at the permits after this.
-    ///
-    /// # Safety
-    /// The note is pinned, and neither it nor the permits go away before [`end_wait`](Self::end_wait).
-    unsafe fn begin_wait(&self, _: &mut MaybeUninit<Self::Note>, _: NonNull<Waiter>, _: usize) {}
-
-    /// He waits no more.
-    ///
-    /// # Safety
-    /// He did, with this note, and it is not used again.
-    unsafe fn end_wait(&self, _: &mut MaybeUninit<Self::Note>) {}
-}
-
-/// Takes permits as soon as it is this one's turn, and is a part of a future that is dropped
-/// with it; then what it got goes to the next.
-pub struct Take<H: Home> {
-    /// None: it has taken them.
-    home: Option<H>,
-    count: usize,
-    waiter: Waiter,
-    /// There while it waits.
-    note: MaybeUninit<H::Note>,
-}
-
-/// It was closed.
-#[derive(Debug)]
-pub struct Closed;
-
-const WAITS: &str = "it is there while it waits";
-
-impl<H: Home> Take<H> {
-    /// Takes `count` of them.
-    #[inline]
-    pub fn new(home: H, count: usize) -> Self {
-        Self {
-            home: Some(home),
-            count,
-            waiter: Waiter::new(),
-            note: MaybeUninit::uninit(),
-        }
-    }
-
-    /// Takes them, or waits.
-    ///
-    /// # Panics
-    /// When it was ready before.
-    #[inline]
-    pub fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
-        // SAFETY: nothing that is pinned is moved out of it; that is `waiter` alone.
-        let this = unsafe { self.get_unchecked_mut() };
-        if this.waiter.is_waiting() {
-            return this.poll_waiting(cx);
-        }
-        if proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
-        this.take_or_wait(cx)
-    }
-
-    /// The same, also if others should have their turn: after the first poll it has its place among those who wait.
-    ///
-    /// # Panics
-    /// When it was ready before.
-    #[cfg(all(feature = "alloc", not(loom)))]
-    pub fn poll_at_once(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(H, H::Hold), Closed>> {
-        // SAFETY: as in `poll`.
-        let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.is_waiting() {
-            true => this.poll_waiting(cx),
-            false => this.take_or_wait(cx),
-        }
-    }
-
-    /// It does not wait yet.
-    #[inline]
-    fn take_or_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
-        match &self.home {
-            Some(home) if home.try_take(self.count) => {
-                let home = self.take_home();
-                let hold = home.hold(cx);
-                Poll::Ready(Ok((home, hold)))
-            }
-            _ => self.wait(cx),
-        }
-    }
-
-    /// What it takes them from, as long as it has not.
-    pub fn home(&self) -> Option<&H> {
-        self.home.as_ref()
-    }
-
-    #[inline]
-    fn take_home(&mut self) -> H {
-        self.home.take().expect("polled after it was ready")
-    }
-
-    /// Goes behind all others who wait.
-    #[cold]
-    #[inline(never)]
-    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
-        let home = self.home.as_ref().expect("polled after it was ready");
-        // Foreign code: before anything is noted, and without a lock.
-        let waker = clone_waker(cx.waker(), H::WHAT);
-        // SAFETY: 1. pinned, as only `poll` calls this; and it does not wait, as that has asked.
-        // 2. `home` keeps the permits as long as this lives, and `drop` makes it leave.
-        let taken = unsafe {
-            home.begin_wait(&mut self.note, (&mut self.waiter).into(), self.count);
-            let waiter = Pin::new_unchecked(&mut self.waiter);
-            home.permits().wait_with(waiter, self.count, waker)
-        };
-        self.finish(taken, cx)
-    }
-
-    /// Looks whether it got them.
-    #[cold]
-    #[inline(never)]
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(H, H::Hold), Closed>> {
-        let permits = self.home.as_ref().expect(WAITS).permits();
-        // SAFETY: pinned, as only `poll` calls this; and it waits there, as that has asked.
-        let taken = unsafe {
-            let waiter = Pin::new_unchecked(&mut self.waiter);
-            permits.poll_waiting(waiter, self.count, cx.waker(), H::WHAT)
-        };
-        self.finish(taken, cx)
-    }
-
-    fn finish(
-        &mut self,
-        taken: Poll<Result<(), Closed>>,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(H, H::Hold), Closed>> {
-        taken.map(|taken| {
-            let home = self.home.as_ref().expect(WAITS);
-            // First it has them, then it waits no more: in between it would be nobody to who looks.
-            let hold = taken.map(|()| home.hold(cx));
-            // SAFETY: it has begun to wait, and does so no more.
-            unsafe { home.end_wait(&mut self.note) };
-            hold.map(|hold| (self.take_home(), hold))
-        })
-    }
-
-    /// It is dropped while it waits.
-    #[cold]
-    #[inline(never)]
-    fn leave(&mut self) {
-        let home = self.home.as_ref().expect(WAITS);
-        // SAFETY: it waits, so it is pinned, and it does so there; and no more after that.
-        unsafe {
-            let waiter = Pin::new_unchecked(&mut self.waiter);
-            home.permits().leave(waiter, self.count);
-            home.end_wait(&mut self.note);
-        }
-    }
-}
-
-impl<H: Home> Drop for Take<H> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.waiter.is_waiting() {
-            self.leave();
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Locks that are not given: because they are taken, or because who had them is lost.
 
 use super::{
-    permits::Closed,
+    permits::{Closed, Home, Take},
     waits::{self, Lockable},
 };
 use core::{
@@ -100,25 +100,61 @@ impl fmt::Display for Poisoned {
 impl error::Error for Poisoned {}
 
 /// A future that locks something.
-pub trait Locks {
+pub trait Locks: Sized {
+    /// The lock, and how it is asked for.
+    type Home: Home;
     /// What holds it then.
     type Guard;
 
     /// What it locks.
     const WHAT: &'static str;
 
-    /// Polls it. Closed: it is poisoned.
-    fn poll_lock(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Guard, Closed>>;
+    /// What it waits with.
+    fn take(self: Pin<&mut Self>) -> Pin<&mut Take<Self::Home>>;
 
-    /// The lock that it has not got.
-    fn lockable(&self) -> Option<&dyn Lockable>;
+    /// It is locked.
+    fn guard(home: Self::Home, hold: <Self::Home as Home>::Hold) -> Self::Guard;
+
+    /// Polls it. Closed: it is poisoned.
+    #[inline]
+    fn poll_lock(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::Guard, Closed>> {
+        match self.as_mut().take().take_now(cx) {
+            Some((home, hold)) => Poll::Ready(Ok(Self::guard(home, hold))),
+            None => self.poll_slowly(cx),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_slowly(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::Guard, Closed>> {
+        let taken = self.take().poll_slowly(cx);
+        taken.map_ok(|(home, hold)| Self::guard(home, hold))
+    }
 
     /// The same for who does not expect it to be poisoned.
     #[inline]
     fn poll_or_panic(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Guard> {
-        match self.as_mut().poll_lock(cx) {
+        match self.as_mut().take().take_now(cx) {
+            Some((home, hold)) => Poll::Ready(Self::guard(home, hold)),
+            None => self.poll_slowly_or_panic(cx),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_slowly_or_panic(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Guard> {
+        match self.as_mut().poll_slowly(cx) {
             Poll::Ready(Ok(guard)) => Poll::Ready(guard),
-            Poll::Ready(Err(Closed)) => waits::refused(self.lockable(), Self::WHAT),
+            Poll::Ready(Err(Closed)) => {
+                let take = self.take();
+                waits::refused(take.home().and_then(Home::lockable), Self::WHAT)
+            }
             Poll::Pending => Poll::Pending,
         }
     }

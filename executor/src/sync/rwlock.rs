@@ -11,10 +11,9 @@ use super::owner::Owner;
 use super::{
     guard::ReadGuard,
     owner::{Holders, Place, Seat, Who},
-    permits::{Closed, Home, Permits, Take},
+    permits::{Home, Permits, Take},
     poison::{Locks, TryLockError, UnlessPoisoned},
-    wait_list::Waiter,
-    waits::{self, Lockable, Wait},
+    waits::{self, Lockable, Name, Wait},
 };
 use crate::shim::const_unless_loom;
 #[cfg(feature = "alloc")]
@@ -24,7 +23,6 @@ use core::{
     fmt,
     ops::Deref,
     pin::Pin,
-    ptr::NonNull,
     task::{Context, Poll},
 };
 
@@ -69,6 +67,21 @@ pub struct Raw {
     /// How many permits there are.
     readers: usize,
     holders: Holders,
+    #[cfg_attr(
+        any(loom, not(feature = "alloc")),
+        allow(dead_code, reason = "nothing is noted")
+    )]
+    name: Name,
+}
+
+impl Raw {
+    /// Gives so many permits back.
+    #[inline]
+    fn give(&self, count: usize) {
+        if self.permits.add(count) {
+            waits::hand_on(self);
+        }
+    }
 }
 
 // SAFETY: the value goes from one writer to the next.
@@ -117,6 +130,7 @@ impl<T> RwLock<T> {
                     permits: Permits::new(readers),
                     readers,
                     holders: Holders::nobody(),
+                    name: Name::none(),
                 },
                 value: UnsafeCell::new(value),
             }
@@ -523,22 +537,24 @@ unsafe impl<L: Keeper, const WRITES: bool> Home for At<L, WRITES> {
         self.hold_by(Who::polls(cx))
     }
 
-    unsafe fn begin_wait(&self, note: &mut waits::Note, waiter: NonNull<Waiter>, count: usize) {
-        let raw = self.lock.raw();
-        raw.holders.report_self(Self::WHAT, self.place);
-        // SAFETY: the caller's promise.
-        unsafe { Wait::begin(note, raw, waiter, count) };
+    fn lockable(&self) -> Option<&dyn Lockable> {
+        Some(self.lock.raw())
     }
 
-    unsafe fn end_wait(&self, note: &mut waits::Note) {
-        // SAFETY: the caller's promise.
-        unsafe { Wait::end(note) };
+    fn on_wait(&self) {
+        let holders = &self.lock.raw().holders;
+        holders.report_self(Self::WHAT, self.place);
     }
 }
 
 impl Lockable for Raw {
     fn permits(&self) -> &Permits {
         &self.permits
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn name(&self) -> &Name {
+        &self.name
     }
 
     #[cfg(all(feature = "alloc", not(loom)))]
@@ -580,28 +596,22 @@ pub struct Write<L: Keeper>(Take<ToWrite<L>>);
 
 /// What both futures do.
 macro_rules! locks {
-    ($future:ident, $guard:ty) => {
+    ($future:ident, $at:ident, $guard:ty) => {
         impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> Locks for $future<L> {
+            type Home = $at<L>;
             type Guard = $guard;
 
             const WHAT: &'static str = "rwlock";
 
             #[inline]
-            fn poll_lock(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-            ) -> Poll<Result<Self::Guard, Closed>> {
+            fn take(self: Pin<&mut Self>) -> Pin<&mut Take<Self::Home>> {
                 // SAFETY: it is pinned with the whole, which has no `Drop`, and never moved out of it.
-                let take = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
-                match take.poll(cx) {
-                    Poll::Ready(Ok((at, seat))) => Poll::Ready(Ok(at.into_guard(seat))),
-                    Poll::Ready(Err(Closed)) => Poll::Ready(Err(Closed)),
-                    Poll::Pending => Poll::Pending,
-                }
+                unsafe { self.map_unchecked_mut(|this| &mut this.0) }
             }
 
-            fn lockable(&self) -> Option<&dyn Lockable> {
-                self.0.home().map(|at| at.lock.raw() as _)
+            #[inline]
+            fn guard(at: Self::Home, seat: Seat) -> $guard {
+                at.into_guard(seat)
             }
         }
 
@@ -623,8 +633,8 @@ macro_rules! locks {
     };
 }
 
-locks!(Read, ReadGuard<Reading<L::Raw>, T>);
-locks!(Write, WriteGuard<L, T>);
+locks!(Read, ToRead, ReadGuard<Reading<L::Raw>, T>);
+locks!(Write, ToWrite, WriteGuard<L, T>);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,6 +29,7 @@ mod waiter;
 pub use self::waiter::Answered;
 pub use self::waiter::Waiter;
 
+use super::owner::Poller;
 use crate::shim::{Guard, Lock, UnsafeCell, const_unless_loom, ordering, wake};
 use core::{marker::PhantomPinned, pin::pin, ptr::NonNull, task::Waker};
 use hal::sync::atomic::{AtomicU32, Ordering::*};
@@ -41,6 +42,8 @@ pub type Answer = u32;
 
 /// None yet.
 const WAITING: Answer = 0;
+/// Its task was lost, and it was taken out; should another poll it, it begins anew.
+pub const SKIPPED: Answer = Answer::MAX;
 
 /// Something that waits.
 pub struct Node {
@@ -48,6 +51,9 @@ pub struct Node {
     guarded: UnsafeCell<Guarded>,
     /// What became of it. Written under the lock.
     answer: AtomicU32,
+    /// How much it asked for, of which `request` may be the rest; for those who give a part at a time.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    asked: u32,
     /// Others point to it.
     _pinned: PhantomPinned,
 }
@@ -56,6 +62,12 @@ struct Guarded {
     /// None: in no list.
     next: Option<NonNull<Node>>,
     previous: Option<NonNull<Node>>,
+    /// Who began to wait, or has looked last.
+    #[cfg_attr(
+        not(all(feature = "alloc", not(loom))),
+        allow(dead_code, reason = "nobody is lost there")
+    )]
+    poller: Poller,
     /// Whom to wake. None: nobody has asked yet.
     waker: Option<Waker>,
     /// What it waits for, in the primitive's terms. Kept after it was answered.
@@ -68,22 +80,25 @@ unsafe impl Send for Node {}
 unsafe impl Sync for Node {}
 
 impl Node {
-    fn new(request: usize, waker: Option<Waker>) -> Self {
+    fn new((_asked, request): (usize, usize), poller: Poller, waker: Option<Waker>) -> Self {
         Self {
             guarded: UnsafeCell::new(Guarded {
                 next: None,
                 previous: None,
+                poller,
                 waker,
                 request,
             }),
             answer: AtomicU32::new(WAITING),
+            #[cfg(all(feature = "alloc", not(loom)))]
+            asked: _asked as u32,
             _pinned: PhantomPinned,
         }
     }
 
     /// Its answer; if there is one, nobody but its owner touches it any more.
     #[inline]
-    fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<Answer> {
         // Pairs with the release in `give_answer`.
         let order = ordering!(Acquire unless seeded = "wait_answer_read_relaxed");
         match self.answer.load(order) {
@@ -213,7 +228,7 @@ impl WaitList {
         };
         // Stands for the list in the ring that was detached, so that each node there has neighbours and can
         // leave as from any. It is taken out of the ring last, by being left alone.
-        let stand_in = pin!(Node::new(0, None));
+        let stand_in = pin!(Node::new((0, 0), Poller::NONE, None));
         let stand_in = NonNull::from_ref(stand_in.as_ref().get_ref());
         if !cfg!(seeded = "wait_all_without_stand_in") {
             // SAFETY: the lock is held, and below it is kept until nobody else is in the ring.
@@ -253,6 +268,43 @@ impl Waiters<'_> {
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.0.first.is_none()
+    }
+
+    /// Takes out those at the front and at the back who are lost: they would never make use of what they are granted.
+    /// One that was sent to another task, which has not polled it yet, finds that it has to go behind all others. How
+    /// much they had got of what they asked for; None: there are no such.
+    #[inline]
+    pub fn skip_lost(&mut self) -> Option<usize> {
+        #[cfg(all(feature = "alloc", not(loom)))]
+        if crate::scheduler::lost::is_any() {
+            return self.skip();
+        }
+        None
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    #[cold]
+    fn skip(&mut self) -> Option<usize> {
+        let mut got = None;
+        while let Some(first) = self.0.first {
+            // SAFETY: they are in the list, and the lock is held.
+            unsafe {
+                let last = with(first, |node| node.previous).expect("it is in a ring");
+                let Some(lost) = [first, last]
+                    .into_iter()
+                    .find(|&node| with(node, |node| node.poller.is_lost()))
+                else {
+                    break;
+                };
+                self.0.remove(lost);
+                // Its waker stays where it is: what is lost is never freed.
+                let node = lost.as_ref();
+                *got.get_or_insert(0) += node.asked as usize - with(lost, |node| node.request);
+                // Pairs with the acquire in `answer`, as that of any other.
+                node.answer.store(SKIPPED, Release);
+            }
+        }
+        got
     }
 
     /// Looks at what the first one waits for, and may change it. None: nobody waits.
@@ -312,16 +364,10 @@ impl Woken {
         self.count == BATCH
     }
 
-    fn push(&mut self, waker: Option<Waker>) {
+    /// One more. There is room for it.
+    pub fn push(&mut self, waker: Option<Waker>) {
         self.wakers[self.count] = waker;
         self.count += 1;
-    }
-
-    /// The tasks of those that are known.
-    #[cfg(all(feature = "alloc", not(loom)))]
-    pub fn ids(&self) -> impl Iterator<Item = crate::task::TaskId> {
-        let wakers = self.wakers[..self.count].iter().flatten();
-        wakers.filter_map(crate::task::waker::id_of)
     }
 
     /// Wakes them. The list is not locked here.

@@ -5,7 +5,7 @@ use super::{
     extra::Extra,
     start::{Origin, Start, expect, start},
 };
-use crate::Priority;
+use crate::{Priority, scheduler::inherit};
 use alloc::borrow::Cow;
 use core::future::Future;
 
@@ -47,6 +47,10 @@ impl Builder {
 
     /// Gives it a priority.
     pub fn priority(mut self, priority: Priority) -> Self {
+        if priority != Priority::Normal {
+            // Here, as it may wake others, which nobody should wait for while he spawns.
+            inherit::note_levels();
+        }
         self.priority = priority;
         self
     }

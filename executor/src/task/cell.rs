@@ -8,7 +8,11 @@ use super::{TaskError, extra::Extra, state::State, waker};
 use crate::{
     memory::try_box,
     queue::Linked,
-    scheduler::{context, registry::Entry, worker::Worker},
+    scheduler::{
+        context,
+        registry::{Entry, NOBODYS},
+        worker::Worker,
+    },
     thread::held::poll_checked,
 };
 use alloc::{
@@ -37,7 +41,7 @@ pub(crate) struct Header {
     /// Next in whichever queue it is in, which guards it.
     link: AtomicPtr<Header>,
     /// Its place in the list of all tasks, until it has ended. Of a context that waits: that of the task that waits in it.
-    pub(crate) entry: Cell<NonNull<Entry>>,
+    pub(crate) entry: AtomicPtr<Entry>,
     /// Where it was spawned: that list is there. Counted, so it outlives the task.
     pub(crate) home: NonNull<Worker>,
     /// What not every task has. Null, or made once and freed with the task.
@@ -267,7 +271,7 @@ impl Header {
             state: State::of_context(),
             vtable: Cell::new(vtable),
             link: AtomicPtr::new(core::ptr::null_mut()),
-            entry: Cell::new(NonNull::dangling()),
+            entry: AtomicPtr::new(NOBODYS.as_ptr()),
             home,
             extra: AtomicPtr::new(core::ptr::null_mut()),
             joiner: UnsafeCell::new(MaybeUninit::uninit()),
@@ -279,7 +283,7 @@ impl Header {
         Self {
             state,
             // Also of a context: that of the task that was left in it.
-            entry: target.entry.clone(),
+            entry: AtomicPtr::new(target.entry.load(Relaxed)),
             ..Self::of_context(vtable, target.home)
         }
     }

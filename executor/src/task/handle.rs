@@ -124,7 +124,7 @@ impl<T> TaskHandle<T> {
     #[inline(never)]
     fn withdraw_joiner(&mut self) -> bool {
         if self.progress == Progress::Lending {
-            inherit::on_join_end(self.id);
+            inherit::on_join_end(self.header(), self.id);
             self.progress = Progress::Waiting;
         }
         if !self.header().state.withdraw_joiner() {
@@ -158,7 +158,7 @@ impl<T> TaskHandle<T> {
             self.progress != Progress::Taken,
             "a task's handle was awaited again after it was ready"
         );
-        inherit::on_join_end(self.id);
+        inherit::on_join_end(self.header(), self.id);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::{cell::Header, extra::Extra, handle, state::Wake, waker};
 use crate::{
     Priority,
-    scheduler::{context::Context, inherit, schedule},
+    scheduler::{context::Context, inherit, registry::Entry, schedule},
 };
 use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 
@@ -13,19 +13,22 @@ use core::{fmt, ptr::NonNull, sync::atomic::Ordering::*};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
-/// What is left of 32 bits when 64 cores and the outside are told apart.
-const INDEX_BITS: u32 = 25;
+/// What is left of 31 bits when 64 cores and the outside are told apart.
+const INDEX_BITS: u32 = 24;
 
 impl TaskId {
     /// No task.
     pub(crate) const NONE: Self = Self(0);
+
+    /// In no task's id.
+    pub(crate) const SPARE: u64 = 1 << 31;
 
     /// What is added for each task in the same slot.
     pub(crate) const COUNT: u64 = 1 << 32;
 
     /// That of the task before the first in a slot.
     pub(crate) fn new(part: usize, index: u32) -> Self {
-        debug_assert!(index < 1 << INDEX_BITS && part < 1 << (32 - INDEX_BITS));
+        debug_assert!(index < 1 << INDEX_BITS && part < 1 << (31 - INDEX_BITS));
         Self((part as u64) << INDEX_BITS | u64::from(index))
     }
 
@@ -69,7 +72,7 @@ impl core::str::FromStr for TaskId {
         let mut numbers = text.splitn(3, '.').map(|number| number.parse::<u32>());
         let mut next = || numbers.next().and_then(Result::ok).ok_or(());
         let (part, index, count) = (next()?, next()?, next()?);
-        if index >= 1 << INDEX_BITS || part >= 1 << (32 - INDEX_BITS) {
+        if index >= 1 << INDEX_BITS || part >= 1 << (31 - INDEX_BITS) {
             return Err(());
         }
         Ok(Self(
@@ -274,12 +277,29 @@ impl Header {
         self.id_in_entry()
     }
 
+    #[inline]
+    pub(crate) fn entry(&self) -> &Entry {
+        // SAFETY: its home lives as long as the task, and the slot as long as that. A context has its task's, before anybody
+        // has its waker.
+        unsafe { &*self.entry.load(Relaxed) }
+    }
+
     /// The same as [`id`](Self::id), for a task, and for a context whose waker somebody has.
     #[inline]
     pub(crate) fn id_in_entry(&self) -> TaskId {
-        // SAFETY: its home lives as long as the task, and the slot as long as that. A context has its task's, before anybody
-        // has its waker.
-        unsafe { self.entry.get().as_ref() }.id()
+        self.entry().id()
+    }
+
+    /// Which task it is, and whether what it did before is lost; for who locks something.
+    #[inline]
+    pub(crate) fn word_in_entry(&self) -> u64 {
+        self.entry().word()
+    }
+
+    /// It is lost, or was and has ended. It is still in the list.
+    #[cold]
+    pub(crate) fn set_lost_in_entry(&self, is_lost: bool) {
+        self.entry().set_lost(is_lost);
     }
 
     /// Asks it to end; see [`TaskHandle::cancel`](super::TaskHandle::cancel).

@@ -107,7 +107,7 @@ fn wait_hearing<F: Future>(mut future: Pin<&mut F>, hear: impl Fn(&task::Waker))
     // Of the context, not of the task: that is polled already.
     if let Some(task) = waker::current_header() {
         // Who waits for a lock is known by his waker.
-        context.header().entry.set(task.entry.get());
+        context.take_entry_of(task);
     }
     let waker = waker::borrowed(context.header());
     let mut wakes_us = task::Context::from_waker(&waker);

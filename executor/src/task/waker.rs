@@ -1,7 +1,6 @@
 //! Wakers of tasks: counted pointers to the header.
 
 use super::{
-    TaskId,
     cell::Header,
     state::{Wake, Word},
 };
@@ -60,6 +59,14 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
     let task = untagged(task);
     // SAFETY: set while that task is polled, in this very context, so it lives at least until the poll ends.
     unsafe { task.cast::<Header>().as_ref() }
+}
+
+/// The task that a context, maybe another's, says is polled in it.
+pub(crate) fn polled_by(task: *mut ()) -> Option<NonNull<Header>> {
+    match task.addr() & VISITOR {
+        0 => NonNull::new(untagged(task).cast()),
+        _ => None,
+    }
 }
 
 /// Whether the task that runs in this context has ended, but for what is dropped of its outcome.
@@ -137,12 +144,6 @@ fn visit_as<R>(visitor: Visitor<'_>, inside: impl FnOnce() -> R) -> R {
 pub(crate) fn task_of(waker: &Waker) -> Option<&Header> {
     // SAFETY: our wakers are references to headers.
     core::ptr::eq(waker.vtable(), &VTABLE).then(|| unsafe { header(waker.data()) })
-}
-
-/// The id of a waker's task, if it is one of ours; also of one that waits in the middle of its poll.
-#[inline]
-pub(crate) fn id_of(waker: &Waker) -> Option<TaskId> {
-    task_of(waker).map(Header::id_in_entry)
 }
 
 /// A waker's clone, for a task that is to wait for something; without an

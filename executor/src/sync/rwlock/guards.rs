@@ -93,7 +93,7 @@ impl<K: Keeper> Drop for Reading<K> {
     fn drop(&mut self) {
         let raw = self.keeper.raw();
         raw.holders.rise(&self.seat);
-        raw.permits.give(1);
+        raw.give(1);
     }
 }
 
@@ -120,7 +120,7 @@ impl<K: Keeper> Drop for Writing<K> {
     fn drop(&mut self) {
         let raw = self.0.raw();
         raw.holders.writer.clear();
-        raw.permits.give(raw.readers);
+        raw.give(raw.readers);
     }
 }
 
@@ -306,7 +306,7 @@ impl<T: ?Sized, L: Keeper + Deref<Target = RwLock<T>>> WriteGuard<L, T> {
         let raw = keeper.raw();
         let seat = raw.holders.downgrade();
         let keeps = usize::from(!cfg!(seeded = "rwlock_downgrade_keeps_none"));
-        raw.permits.give(raw.readers - keeps);
+        raw.give(raw.readers - keeps);
         // SAFETY: one permit was kept, so nobody writes; the part is there as long as the whole.
         unsafe { ReadGuard::new(Reading::new(keeper, seat), value) }
     }

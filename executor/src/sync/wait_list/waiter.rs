@@ -1,6 +1,6 @@
 //! The side of who waits: a node in a future, from when it is put into a list until it has left it.
 
-use super::{Answer, Node, WaitList, Waiters, with};
+use super::{super::owner::Poller, Answer, Node, WaitList, Waiters, with};
 use crate::shim::discard;
 use core::{mem::MaybeUninit, pin::Pin, ptr::NonNull, task::Waker};
 
@@ -49,11 +49,25 @@ impl Waiter {
         request: usize,
         waker: Option<Waker>,
     ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.join_for(waiters, (0, request), waker) };
+    }
+
+    /// The same, for so much, of which `request` is the rest.
+    ///
+    /// # Safety
+    /// As for [`join`](Self::join).
+    pub unsafe fn join_for(
+        self: Pin<&mut Self>,
+        waiters: &mut Waiters<'_>,
+        request: (usize, usize),
+        waker: Option<Waker>,
+    ) {
         debug_assert!(!self.is_waiting, "a node is in one list at most");
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
         this.is_waiting = true;
-        let node = NonNull::from_ref(this.node.write(Node::new(request, waker)));
+        let node = NonNull::from_ref(this.node.write(Node::new(request, Poller::here(), waker)));
         // SAFETY: the lock is held; the node is pinned and, by the caller's promise, not dropped before it leaves.
         unsafe { waiters.0.push(node) };
     }
@@ -136,7 +150,7 @@ impl Waiter {
     }
 
     /// The node, which waits.
-    fn node(&self) -> NonNull<Node> {
+    pub fn node(&self) -> NonNull<Node> {
         debug_assert!(self.is_waiting);
         NonNull::from_ref(&self.node).cast()
     }
@@ -170,9 +184,19 @@ unsafe fn update_waker(
     clone: impl FnOnce(&Waker) -> Waker,
 ) -> bool {
     let is_same = |own: &Waker| own.will_wake(waker);
+    let poller = Poller::here();
     let locked = list.lock();
+    // SAFETY: it is alive.
+    if unsafe { node.as_ref() }.answer().is_some() {
+        return false;
+    }
     // SAFETY: the lock is held.
-    let known = unsafe { with(node, |node| node.waker.as_ref().is_some_and(is_same)) };
+    let known = unsafe {
+        with(node, |node| {
+            node.poller = poller;
+            node.waker.as_ref().is_some_and(is_same)
+        })
+    };
     drop(locked);
     if known {
         return true;
