@@ -41,7 +41,7 @@ fn main(info: &'static BootInfo) -> ! {
     bring_up::start_clock(info.entered.counter);
     irq::enable_each_core();
     let mut say = |text: &str| {
-        if let Some(console) = &mut console {
+        if let Some((console, _)) = &mut console {
             console.send(text.as_bytes());
         }
     };

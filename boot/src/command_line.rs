@@ -18,7 +18,7 @@ pub struct Options<'a> {
     pub cores: usize,
     /// `quantum=n`: milliseconds a task may keep its core; 0: for ever.
     pub quantum_ms: u32,
-    /// `watchdog=off|report|kill|panic`: what happens if tasks wait for each other for ever.
+    /// `watchdog=off|report|kill|panic|reset`: what happens if something goes on no more.
     pub watchdog: Watchdog,
     /// `test=text`: only tests whose name contains it.
     pub test: &'a str,
@@ -49,6 +49,8 @@ pub enum Watchdog {
     Kill,
     /// And stops the machine.
     Panic,
+    /// And restarts it.
+    Reset,
 }
 
 impl Watchdog {
@@ -58,6 +60,7 @@ impl Watchdog {
             "report" => Self::Report,
             "kill" => Self::Kill,
             "panic" => Self::Panic,
+            "reset" => Self::Reset,
             _ => return None,
         })
     }
@@ -192,7 +195,7 @@ impl<'a> Options<'a> {
                 self.quantum_ms = quantum.ok_or(Some("quantum=<milliseconds>, 0 for none"))?;
             }
             ("watchdog", value) => {
-                let expected = "watchdog=off|report|kill|panic";
+                let expected = "watchdog=off|report|kill|panic|reset";
                 self.watchdog = value.and_then(Watchdog::parse).ok_or(Some(expected))?;
             }
             ("test", Some(value)) => self.test = value,
@@ -288,11 +291,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_the_rest_still_counts() {
-        let (options, complaints) =
-            parse("cores=0 cores=65 cores log=loud colour=blue log=warn tour=yes exit=0");
+        let (options, complaints) = parse(
+            "cores=0 cores=65 cores log=loud colour=blue log=warn tour=yes exit=0 watchdog=bite",
+        );
         assert_eq!(options.log, Level::Warn);
         assert_eq!(options.cores, 64);
-        assert_eq!(complaints.len(), 7);
+        assert_eq!(complaints.len(), 8);
+        assert_eq!(options.watchdog, Watchdog::Report);
         assert_eq!(
             complaints[0],
             "option `cores=0` ignored: expected cores=1 to cores=64"
@@ -301,6 +306,10 @@ mod tests {
         assert_eq!(
             complaints[5],
             "option `tour=yes` ignored: expected the bare word, without a value"
+        );
+        assert_eq!(
+            complaints[7],
+            "option `watchdog=bite` ignored: expected watchdog=off|report|kill|panic|reset"
         );
     }
 }

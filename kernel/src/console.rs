@@ -12,7 +12,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     task::Poll,
 };
-use drivers::serial::Serial;
+use drivers::serial::{Registers, Serial};
 use executor::sync::WakerSlot;
 use hal::{
     board::Uart,
@@ -20,25 +20,43 @@ use hal::{
     sync::{Lock, Rank, ranked},
 };
 use log::LevelFilter;
+use spin::Once;
 
 static PORT: Lock<Option<Serial>> = Lock::new(None);
+/// The same, for who goes past the lock.
+static REGISTERS: Once<Registers> = Once::new();
 /// Set while a machine panic is reported: the lock counts no more.
 static FORCED: AtomicBool = AtomicBool::new(false);
 
 /// The right to use the serial port now. Not a reference to it, because what
 /// is shown in a line may write a line itself: each use takes one anew, and is
 /// over before the next.
-struct Port(());
+enum Port {
+    /// By who holds its lock.
+    Held,
+    /// By somebody else, who may only write.
+    PastTheLock,
+}
 
 impl Port {
     fn with<T>(&mut self, use_it: impl FnOnce(&mut Serial) -> T) -> Option<T> {
-        // SAFETY: `with_port` lets in one core at a time; nothing that is called in here comes back to
-        // the console, so this is the only reference.
-        unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it)
+        match self {
+            // SAFETY: the lock lets in one core at a time; nothing that is called in here comes back to
+            // the console, so this is the only reference.
+            Self::Held => unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it),
+            Self::PastTheLock => None,
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        self.with(|serial| serial.send(bytes));
+        match self {
+            Self::Held => _ = self.with(|serial| serial.send(bytes)),
+            Self::PastTheLock => {
+                if let Some(registers) = REGISTERS.get() {
+                    registers.send(bytes);
+                }
+            }
+        }
     }
 }
 
@@ -63,15 +81,21 @@ fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> T {
         // SAFETY: the raw lock is only asked who holds it.
         unsafe { PORT.raw() }.is_held_here()
     };
-    // Past the lock in two cases: this very core is writing a line, and what is shown in it writes
-    // another; or all other cores stand still in a machine panic.
-    let _held = (!held_here && !FORCED.load(Relaxed)).then(|| PORT.lock());
-    use_it(Port(()))
+    // In a machine panic all other cores stand still, and one may hold the lock.
+    if FORCED.load(Relaxed) {
+        return use_it(Port::PastTheLock);
+    }
+    // This very core is writing a line, perhaps, and what is shown in it writes another.
+    let _held = (!held_here).then(|| PORT.lock());
+    use_it(Port::Held)
 }
 
 /// Opens the board's serial port and starts to log.
 pub fn init(uart: Uart, level: Level) {
-    *PORT.lock() = Serial::open(uart);
+    if let Some((serial, registers)) = Serial::open(uart) {
+        REGISTERS.call_once(|| registers);
+        *PORT.lock() = Some(serial);
+    }
     // Fails only if a logger is set already, which then is this one.
     let _ = log::set_logger(&Logger);
     set_level(level);
@@ -98,6 +122,30 @@ pub fn print(text: fmt::Arguments<'_>) {
 /// Writes one line, whole.
 pub fn print_line(line: fmt::Arguments<'_>) {
     print(format_args!("{line}\n"));
+}
+
+/// Writes several lines, also if the port is kept by a core that goes on no more: then past the lock, and maybe into another line.
+pub fn print_urgently(lines: impl FnOnce(&mut dyn Write) -> fmt::Result) {
+    /// Long enough for a line, also if its core is not run meanwhile.
+    const PATIENCE: u64 = 100_000_000;
+    let masked = hal::irq::mask();
+    let end = clock::now() + PATIENCE;
+    let held = loop {
+        let held = PORT.try_lock();
+        if held.is_some() || clock::now() >= end || FORCED.load(Relaxed) {
+            break held;
+        }
+        hal::stop::check();
+        hal::pause();
+    };
+    let mut port = match held {
+        Some(_) => Port::Held,
+        None => Port::PastTheLock,
+    };
+    // As in `print`.
+    let _ = lines(&mut port);
+    drop(held);
+    drop(masked);
 }
 
 /// Takes the console for the report of a machine panic.

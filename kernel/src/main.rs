@@ -14,6 +14,10 @@ boot::entry!(main);
 fn main(info: &'static BootInfo) -> ! {
     let machine = start(info);
     console::listen(info.platform.uart, hal::cores::this_core());
+    // It looks also while the machine sleeps: what that costs is another question than what sleep costs.
+    if !machine.options.idle {
+        watchdog::watch(machine.options.watchdog);
+    }
     let quantum = machine.options.quantum_ms;
     let runtime = Runtime::builder()
         .track(true)
@@ -28,7 +32,7 @@ fn main(info: &'static BootInfo) -> ! {
         runtime.block_on(tour::run(&machine))
     } else {
         runtime.block_on(async {
-            let _goes_on = watchdog::start(machine.options.watchdog);
+            let _goes_on = watchdog::start();
             shell::run(&machine).await
         })
     }

@@ -1,6 +1,6 @@
 //! The `main` of test images.
 
-use crate::{console, failure, start};
+use crate::{console, failure, start, watchdog};
 use boot::BootInfo;
 use executor::scheduler::tick::torture;
 use hal::power::{self, Status};
@@ -10,6 +10,8 @@ use testing::Environment;
 pub fn main(info: &'static BootInfo) -> ! {
     failure::report_to_runner();
     let machine = start(info);
+    watchdog::be_strict();
+    watchdog::watch(machine.options.watchdog);
     if let Some(torture) = machine.options.torture {
         torture::start(torture.seed, torture.shortest, torture.longest);
     }

@@ -4,10 +4,13 @@ use crate::{Machine, cores, mem, println, shell};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{
     future::pending,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 use executor::{
+    Priority,
+    runtime::set_inheritance,
     stats,
+    sync::{Mutex, Notify},
     task::{Builder, on_exit, spawn, yield_now},
     time::{Duration, Instant, sleep, sleep_until},
 };
@@ -33,6 +36,12 @@ pub async fn run(machine: &Machine) -> ! {
         "--- a task that never awaits, on each core; 10 others that sleep for 10 ms at a time"
     );
     preempting().await;
+    println!(
+        "--- low priority has a lock, high priority waits for it, and a third is always busy, all on one core"
+    );
+    inverting().await;
+    println!("--- a task that panics while it has a lock");
+    panicking().await;
     println!("--- a stack that is too small");
     overflowing().await;
     println!("--- the heap, from all of them at once");
@@ -164,6 +173,83 @@ async fn preempting() {
         latest.as_millis()
     );
     assert!(preemptions > 0, "nobody was preempted");
+}
+
+/// What a third gets done while a task of high priority waits for one of low priority: with what that is lent, and without.
+async fn inverting() {
+    let with = work_of_a_third().await;
+    println!("  with inheritance the third did {with} pieces of work meanwhile");
+    set_inheritance(false);
+    let without = work_of_a_third().await;
+    set_inheritance(true);
+    println!("  without it, {without}");
+    assert!(with < without, "who has the lock was held up");
+}
+
+async fn work_of_a_third() -> u64 {
+    const CORE: usize = 0;
+    let mutex = Arc::new(Mutex::new(()));
+    let (is_locked, is_over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let pieces = Arc::new(AtomicU64::new(0));
+    let of = |priority| Builder::new().priority(priority).core(CORE);
+    let low = {
+        let (mutex, is_locked) = (mutex.clone(), is_locked.clone());
+        of(Priority::Low).name("low").spawn(async move {
+            let _guard = mutex.lock().await;
+            is_locked.notify_one();
+            for _ in 0..5 {
+                work();
+                yield_now().await;
+            }
+        })
+    };
+    is_locked.notified().await;
+    let third = {
+        let (is_over, pieces) = (is_over.clone(), pieces.clone());
+        of(Priority::Normal).name("third").spawn(async move {
+            while !is_over.load(Relaxed) {
+                work();
+                pieces.fetch_add(1, Relaxed);
+            }
+        })
+    };
+    while pieces.load(Relaxed) == 0 {
+        yield_now().await;
+    }
+    let high = {
+        let pieces = pieces.clone();
+        of(Priority::High).name("high").spawn(async move {
+            let before = pieces.load(Relaxed);
+            drop(mutex.lock().await);
+            is_over.store(true, Relaxed);
+            pieces.load(Relaxed) - before
+        })
+    };
+    let meanwhile = high.await.expect("nobody cancels it");
+    third.await.expect("nobody cancels it");
+    low.await.expect("nobody cancels it");
+    meanwhile
+}
+
+/// A piece of work.
+fn work() {
+    for _ in 0..10_000 {
+        hal::pause();
+    }
+}
+
+/// A task that panics ends, who joins it hears why, and who wants its lock is refused.
+async fn panicking() {
+    let mutex = Arc::new(Mutex::new(0));
+    let locked = mutex.clone();
+    let outcome = spawn(async move {
+        let _guard = locked.lock().await;
+        panic!("on purpose");
+    })
+    .await;
+    println!("  whoever joined it hears: {}", outcome.unwrap_err());
+    let refused = mutex.lock().unless_poisoned().await.map(drop);
+    println!("  whoever wants the lock: {}", refused.unwrap_err());
 }
 
 /// A task that recurses for ever ends, and nothing else does.

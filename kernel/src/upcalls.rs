@@ -100,6 +100,10 @@ impl Upcalls for Image {
         executor::upcalls::give_way();
     }
 
+    fn after_marked_guard(&self) {
+        executor::upcalls::after_marked_guard();
+    }
+
     fn on_fault(&self, fault: &Fault, frame: &Frame) -> Switch {
         failure::on_fault(fault, frame)
     }

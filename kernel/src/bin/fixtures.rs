@@ -8,11 +8,14 @@
 extern crate alloc;
 
 use alloc::boxed::Box;
+use boot::command_line::Watchdog;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use executor::task;
 use hal::{
     power::{self, Status},
     stack::{self, Stack},
 };
+use kernel::watchdog;
 use testing::kernel_test;
 
 boot::entry!(kernel::test_main::main);
@@ -101,6 +104,72 @@ fn a_test_in_which_all_cores_panic_at_once() {
             hal::pause();
         }
         panic!("core {core} too");
+    });
+}
+
+#[inline(never)]
+fn spin_with_interrupts_masked(spins: &AtomicUsize) -> ! {
+    let _masked = hal::irq::mask();
+    spins.store(1, Relaxed);
+    loop {
+        hal::pause();
+    }
+}
+
+#[kernel_test(cores = 2)]
+fn a_test_that_panics_while_another_core_masks_interrupts() {
+    let spins = AtomicUsize::new(0);
+    kernel::cores::on_all(&|core| match core {
+        1 => spin_with_interrupts_masked(&spins),
+        _ => {
+            while spins.load(Relaxed) == 0 {
+                hal::pause();
+            }
+            assert!(core != 0, "while another core spins");
+        }
+    });
+}
+
+/// A task masks interrupts for good, and the watchdog does this.
+fn in_spite_of_a_masked_core(action: Watchdog) {
+    let _expected = watchdog::expect_alarms(action);
+    let runtime = executor::Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let spins = AtomicUsize::new(0);
+        let masks = task::Builder::new().name("masks").core(1);
+        let masks = masks.spawn(async move { spin_with_interrupts_masked(&spins) });
+        drop(masks.await);
+    });
+}
+
+#[kernel_test(cores = 2, limit = 60)]
+fn a_test_that_the_watchdog_ends_by_a_panic() {
+    in_spite_of_a_masked_core(Watchdog::Panic);
+}
+
+#[kernel_test(cores = 2, limit = 60)]
+fn a_test_that_the_watchdog_ends_by_a_restart() {
+    in_spite_of_a_masked_core(Watchdog::Reset);
+}
+
+#[kernel_test(cores = 2, limit = 60)]
+fn a_test_with_an_alarm_that_nobody_expects() {
+    drop(watchdog::expect_alarms(Watchdog::Report));
+    let runtime = executor::Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let holds = async {
+            let _guard = hal::preempt::guard();
+            loop {
+                hal::pause();
+            }
+        };
+        drop(
+            task::Builder::new()
+                .name("holds")
+                .core(1)
+                .spawn(holds)
+                .await,
+        );
     });
 }
 

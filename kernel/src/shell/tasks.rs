@@ -123,7 +123,12 @@ pub(super) fn stats() {
         total.lost,
         total.lost_bytes / 1024
     );
-    println!("  watchdog: {} alarms", watchdog::alarms());
+    println!(
+        "  watchdog: {}; {} looks at the cores, {} samples",
+        watchdog::alarms(),
+        executor::watch::looks(),
+        executor::watch::samples()
+    );
     let by_cores: u64 = stats.cores.iter().map(|core| core.spawned).sum();
     println!(
         "  spawned from outside: {}; live tasks: {}, waiting for any core: {}; counted for {}",

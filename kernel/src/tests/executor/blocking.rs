@@ -222,8 +222,16 @@ async fn ping_pong(what: &str, turns: usize, cores: Option<[usize; 2]>) {
 
 #[kernel_test(cores = 4, limit = 300)]
 fn a_ping_pong_beside_a_hundred_blocking_loops_goes_on_and_its_latency_is_told() {
-    on_all_cores(async {
-        let (count, turns, across) = (scaled(100), scaled(1_000), scaled(100));
+    beside_loops([scaled(100), scaled(1_000), scaled(100)]);
+}
+
+#[kernel_test(cores = 4, limit = 7200, long = true)]
+fn a_long_ping_pong_beside_four_hundred_blocking_loops_goes_on() {
+    beside_loops([400, 100_000, 10_000]);
+}
+
+fn beside_loops([count, turns, across]: [usize; 3]) {
+    on_all_cores(async move {
         ping_pong("alone", turns, None).await;
         ping_pong("alone, across two cores", across, Some([1, 2])).await;
         let loops = Loops::begin(count).await;

@@ -43,15 +43,16 @@ async fn longest_wait(core: usize) -> (u64, u64) {
 }
 
 /// On each core at once, with no core helping another: `hog` keeps the core
-/// busy until the flag is set, and a task that `builder` makes waits meanwhile.
+/// busy until the flag is set, with tasks of up to the `highest` priority, and a task that `builder` makes waits meanwhile.
 fn waits_no_longer_than_the_bound(
     hog: fn(Arc<AtomicBool>) -> Vec<TaskHandle<()>>,
+    highest: Priority,
     builder: Builder,
 ) {
     if torture::is_on() {
         return; // each turn is cut into many
     }
-    let is_lower = builder.priority < Priority::Normal;
+    let is_lower = builder.priority < highest;
     // Who joins it would lend it his own priority.
     let runtime = Runtime::builder().stealing(false).inheritance(false);
     on(runtime, async move {
@@ -99,8 +100,8 @@ fn ping_pong(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
     players.into()
 }
 
-/// Tasks of high priority that are always runnable, until the end.
-fn urgent(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
+/// Tasks of this priority that are always runnable, until the end.
+fn runnable(priority: Priority, is_over: &Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
     let tasks = (0..3).map(|_| {
         let is_over = is_over.clone();
         let busy = async move {
@@ -108,25 +109,39 @@ fn urgent(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
                 yield_now().await;
             }
         };
-        let builder = Builder::new().priority(Priority::High);
-        builder.spawn(watched(busy))
+        Builder::new().priority(priority).spawn(watched(busy))
     });
     tasks.collect()
 }
 
+fn urgent(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
+    runnable(Priority::High, &is_over)
+}
+
+fn urgent_and_idle(is_over: Arc<AtomicBool>) -> Vec<TaskHandle<()>> {
+    let mut tasks = runnable(Priority::High, &is_over);
+    tasks.extend(runnable(Priority::Low, &is_over));
+    tasks
+}
+
 #[kernel_test(cores = 4, limit = 120)]
 fn a_third_task_is_polled_within_the_bound_while_two_wake_each_other() {
-    waits_no_longer_than_the_bound(ping_pong, Builder::new());
+    waits_no_longer_than_the_bound(ping_pong, Priority::Normal, Builder::new());
 }
 
 #[kernel_test(cores = 4, limit = 120)]
 fn a_task_of_low_priority_is_polled_within_the_bound_while_two_wake_each_other() {
     let low = Builder::new().priority(Priority::Low);
-    waits_no_longer_than_the_bound(ping_pong, low);
+    waits_no_longer_than_the_bound(ping_pong, Priority::Normal, low);
 }
 
 #[kernel_test(cores = 4, limit = 120)]
 fn a_task_of_low_priority_is_polled_within_the_bound_while_high_ones_are_runnable() {
     let low = Builder::new().priority(Priority::Low);
-    waits_no_longer_than_the_bound(urgent, low);
+    waits_no_longer_than_the_bound(urgent, Priority::High, low);
+}
+
+#[kernel_test(cores = 4, limit = 120)]
+fn a_task_is_polled_within_the_bound_while_others_above_and_below_it_are_runnable() {
+    waits_no_longer_than_the_bound(urgent_and_idle, Priority::High, Builder::new());
 }

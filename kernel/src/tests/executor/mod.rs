@@ -16,6 +16,7 @@
 //! | `blocking` | functions that block |
 //! | `lost` | polls whose stack is too small |
 //! | `failures` | tasks that panic or fault |
+//! | `watchdog` | what goes on no more |
 //! | `migration` | polls and loops that go on on another core |
 //! | `parallel` | one piece of work on many cores |
 //! | `lifecycle` | building and shutting down |
@@ -23,6 +24,7 @@
 //! | `sync` | locks and signals with all cores at them |
 //! | `memory` | as many tasks and threads as the machine holds |
 //! | `memory_failures` | no memory for another |
+//! | `poison` | what a lost task had locked or waited for |
 
 mod blocking;
 mod failures;
@@ -35,12 +37,14 @@ mod migration;
 mod modes;
 mod parallel;
 mod pinned;
+mod poison;
 mod preemption;
 mod priorities;
 mod storm;
 mod sync;
 mod timers;
 mod wakes;
+mod watchdog;
 
 use crate::mem;
 use alloc::vec::Vec;

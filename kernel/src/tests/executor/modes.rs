@@ -1,7 +1,7 @@
 //! One async function, unchanged, in every mode there is.
 
 use super::on;
-use crate::upcalls;
+use crate::{upcalls, watchdog};
 use alloc::boxed::Box;
 use core::{
     future::poll_fn,
@@ -53,6 +53,7 @@ fn one_async_function_runs_unchanged_in_every_mode() {
     if torture::is_on() {
         return; // it has the timer
     }
+    let _unwatched = watchdog::leave_timers();
     upcalls::set_timer_hook(Some(on_tick));
     fn fifo(builder: Builder) -> Builder {
         builder.policy(|_| Box::new(Fifo::new()))

@@ -2,7 +2,7 @@
 //! a wake from the wrong core once made that core poll the task (embassy#1634).
 
 use super::{join, machine_cores, on, spawn_on};
-use crate::upcalls;
+use crate::{upcalls, watchdog};
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     future::poll_fn,
@@ -43,6 +43,7 @@ fn a_pinned_task_is_polled_on_its_own_core_only_whoever_wakes_it() {
     if torture::is_on() {
         return; // it has the timer
     }
+    let _unwatched = watchdog::leave_timers();
     upcalls::set_timer_hook(Some(on_tick));
     // The tick would set the timer as it likes.
     on(Runtime::builder().quantum(None), async {

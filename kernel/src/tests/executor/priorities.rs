@@ -50,7 +50,7 @@ fn work_of_third_parties(inheritance: bool) -> u64 {
                 let _guard = mutex.lock().await;
                 has_it.notify_one();
                 let own = AtomicU64::new(0);
-                for _ in 0..10 {
+                for _ in 0..30 {
                     work(&own);
                     yield_now().await;
                 }
@@ -69,17 +69,14 @@ fn work_of_third_parties(inheritance: bool) -> u64 {
             })
             .collect();
         until(|| pieces.load(Relaxed) >= cores as u64).await;
-        let before = pieces.load(Relaxed);
-        let waiting = mutex.clone();
-        let is_done = Arc::new(AtomicBool::new(false));
-        let done = is_done.clone();
+        let (waiting, counted) = (mutex.clone(), pieces.clone());
         let high = spawn(Priority::High, async move {
+            // Counted here: who is told of it has to wait for a quantum of the third himself.
+            let before = counted.load(Relaxed);
             drop(waiting.lock().await);
-            done.store(true, Relaxed);
+            result.store(counted.load(Relaxed) - before, Relaxed);
+            is_over.store(true, Relaxed);
         });
-        until(|| is_done.load(Relaxed)).await;
-        result.store(pieces.load(Relaxed) - before, Relaxed);
-        is_over.store(true, Relaxed);
         join(thirds).await;
         join([low, high]).await;
     });
@@ -100,8 +97,17 @@ fn three_parties_and_a_lock_with_inheritance_and_without() {
 
 #[kernel_test(limit = 120)]
 fn levels_are_lent_along_a_chain_and_given_back() {
-    on_all_cores(async {
-        for _ in 0..scaled(20) {
+    chains(scaled(20));
+}
+
+#[kernel_test(cores = 4, limit = 7200, long = true)]
+fn levels_are_lent_along_a_chain_a_thousand_times() {
+    chains(1000);
+}
+
+fn chains(count: usize) {
+    on_all_cores(async move {
+        for _ in 0..count {
             let (first, second) = (Arc::new(Mutex::new(())), Arc::new(RwLock::new(())));
             let release = Arc::new(Notify::new());
             let (locked, told) = (first.clone(), release.clone());
@@ -132,14 +138,24 @@ fn levels_are_lent_along_a_chain_and_given_back() {
 
 #[kernel_test(limit = 120)]
 fn boosts_that_come_and_go_lose_nobody() {
-    on_all_cores(async {
+    boosts(scaled(40));
+}
+
+#[kernel_test(cores = 4, limit = 7200, long = true)]
+fn a_hundred_thousand_boosts_that_come_and_go_lose_nobody() {
+    boosts(2_500);
+}
+
+/// Each of 40 tasks does so this often.
+fn boosts(rounds: usize) {
+    on_all_cores(async move {
         let mutexes: Arc<Vec<Mutex<usize>>> = Arc::new((0..4).map(Mutex::new).collect());
         let ceiling = Arc::new(CeilingMutex::new(Priority::Critical, 0));
         let tasks: Vec<_> = (0..40usize)
             .map(|number| {
                 let (mutexes, ceiling) = (mutexes.clone(), ceiling.clone());
                 spawn(Priority::ALL[number % 4], async move {
-                    for round in 0..scaled(100) {
+                    for round in 0..rounds {
                         let first = (number + round) % 4;
                         let mut one = mutexes[first].lock().await;
                         *one += 1;
@@ -163,7 +179,7 @@ fn boosts_that_come_and_go_lose_nobody() {
             yield_now().await;
         }
         join(tasks).await;
-        assert_eq!(*ceiling.lock().await, 40 * scaled(100));
+        assert_eq!(*ceiling.lock().await, 40 * rounds);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Channels: what is sent is received, once and in order, also by those who gave up in between.
 
 use super::{Player, contended, crowd, crowd_size};
-use crate::upcalls;
+use crate::{upcalls, watchdog};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use executor::{
@@ -332,6 +332,7 @@ fn tasks_receive_what_interrupts_send() {
     }
     SENT.store(0, Relaxed);
     LOST.store(0, Relaxed);
+    let _unwatched = watchdog::leave_timers();
     upcalls::set_timer_hook(Some(on_tick));
     // The tick would set the timer as it likes.
     on(Runtime::builder().quantum(None), async {
