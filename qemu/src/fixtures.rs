@@ -26,13 +26,15 @@ enum Expected {
     Saying(Kind, &'static str),
     /// And its console must show every core: the report came to its end.
     EveryCore(Kind),
+    /// And its console must show these.
+    Showing(Kind, &'static [&'static str]),
 }
 
 /// What each core of `a_test_in_which_all_cores_print` prints, this many times.
 const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
 const TIMES: usize = 100;
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 26] = [
     check(
         "a_failing_test_is_reported_as_failed",
         "a_test_that_fails",
@@ -72,6 +74,37 @@ const CHECKS: [Check; 22] = [
         "a_fault_in_an_interrupt_with_a_damaged_stack_is_reported_to_the_end",
         "a_test_that_faults_in_an_interrupt_with_a_damaged_stack",
         Expected::EveryCore(Kind::Panicked),
+    ),
+    check(
+        "a_panic_shows_a_core_that_masks_interrupts",
+        "a_test_that_panics_while_another_core_masks_interrupts",
+        Expected::Showing(
+            Kind::Panicked,
+            &["core 1:\n", "spin_with_interrupts_masked"],
+        ),
+    ),
+    check(
+        "the_watchdog_panics_and_shows_the_core_that_is_stuck",
+        "a_test_that_the_watchdog_ends_by_a_panic",
+        Expected::Showing(
+            Kind::Panicked,
+            &[
+                "core 1 lets no interrupt in",
+                " masks) runs there",
+                "spin_with_interrupts_masked",
+                "the watchdog was told to",
+            ],
+        ),
+    ),
+    check(
+        "the_watchdog_restarts_the_machine",
+        "a_test_that_the_watchdog_ends_by_a_restart",
+        Expected::Wrong(Kind::Reset),
+    ),
+    check(
+        "an_alarm_of_the_watchdog_that_nobody_expects_fails_the_test",
+        "a_test_with_an_alarm_that_nobody_expects",
+        Expected::Saying(Kind::Panicked, "that the test does not expect"),
     ),
     check(
         "a_panic_of_a_task_under_a_guard_stops_the_machine",
@@ -219,6 +252,12 @@ impl Check {
                 };
                 let missing = (0..cores).find(|core| !shown(core));
                 missing.map(|core| format!("the report does not show core {core}"))
+            }
+            (Expected::Showing(expected, parts), Verdict::Wrong { kind, .. })
+                if *kind == expected =>
+            {
+                let missing = parts.iter().find(|part| !found.console.contains(**part));
+                missing.map(|part| format!("the console does not show `{part}`"))
             }
             _ => Some(format!(
                 "`{}` was reported as {}",

@@ -17,6 +17,7 @@ const BOOTS: usize = 20;
 pub fn run(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
     big_counts(machine, images, filter, report);
     many_boots(machine, images, filter, report);
+    loaded(machine, images, filter, report);
     if !machine.board.is_pi() {
         most_cores(machine, images, filter, report);
     }
@@ -61,8 +62,35 @@ fn many_boots(machine: &Machine, images: &Path, filter: &str, report: &mut Repor
             "tour",
             script,
         );
-        report.add(&result);
+        report.add(&without_alarm(result));
     }
+}
+
+/// A boot in which the watchdog had something to say has failed: nothing was wrong, the host was only busy.
+fn without_alarm(result: TestResult) -> TestResult {
+    let alarm = result
+        .console
+        .lines()
+        .find(|line| line.contains("watchdog: "));
+    match alarm {
+        Some(alarm) if !result.is_wrong() => {
+            let message = format!("a false alarm: {alarm}");
+            TestResult::wrong(&result.name, Kind::Failed, message, result.console.clone())
+        }
+        _ => result,
+    }
+}
+
+/// The executor's tests while two threads keep both host cores busy. In a test image any alarm of the watchdog is a failure.
+fn loaded(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
+    if !"executor_on_a_loaded_host".contains(filter) {
+        return;
+    }
+    let title = format!("the executor's tests on a loaded host, {}", machine.title());
+    report.suite(format!("loaded-{}", machine.board.name()), &title);
+    let _load = Load::start(2);
+    let image = machine.image(images, "tests");
+    suite::run(machine, &image, "tests::executor::", report);
 }
 
 /// Images with bugs in them, which the tests must catch.
@@ -170,6 +198,16 @@ fn missing(said: &str, cores: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_boot_with_an_alarm_has_failed() {
+        let boot = |console: &str| TestResult {
+            console: console.into(),
+            ..TestResult::passed("boot", std::time::Duration::ZERO)
+        };
+        assert!(!without_alarm(boot("all is well\n")).is_wrong());
+        assert!(without_alarm(boot("watchdog: core 1 lets no interrupt in\n")).is_wrong());
+    }
 
     #[test]
     fn gdb_must_show_every_core() {

@@ -3,6 +3,7 @@
 
 use crate::board::Board;
 use crate::machine::{Machine, Tree};
+use crate::matrix::Extent;
 use crate::options::Options;
 use crate::problem::Result;
 use crate::report::Report;
@@ -53,9 +54,13 @@ fn boards(options: &Options) -> Result<Vec<Board>> {
 }
 
 fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report) {
+    let extent = match options.long || options.board.is_some() {
+        true => Extent::All,
+        false => Extent::Usual,
+    };
     let (variants, left_out) = match options.cores {
         Some(cores) => matrix::variants_with(board, cores),
-        None => (matrix::variants(board), Vec::new()),
+        None => (matrix::variants(board, extent), Vec::new()),
     };
     for machine in left_out {
         report.say(&format!(
