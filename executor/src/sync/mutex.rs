@@ -318,6 +318,11 @@ impl Lockable for Raw {
     fn each_owner(&self, visit: &mut dyn FnMut(&Owner)) {
         visit(&self.owner);
     }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn forget_owners(&self) {
+        self.owner.clear();
+    }
 }
 
 /// A mutex that somebody asks for, at a place in the source.

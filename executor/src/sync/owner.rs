@@ -118,7 +118,7 @@ mod known {
     };
     use core::{
         fmt, ptr,
-        sync::atomic::{AtomicU64, Ordering::Relaxed},
+        sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
         task::Context,
     };
 
@@ -269,14 +269,17 @@ mod known {
     pub struct Holders {
         pub writer: Owner,
         readers: [Owner; SEATS],
+        /// How many read without a seat.
+        standing: AtomicUsize,
     }
 
     /// Where among [`Holders`] a reader is noted.
-    pub struct Seat(Option<usize>);
-
-    impl Seat {
+    pub enum Seat {
         /// It is noted nowhere.
-        pub const NONE: Self = Self(None);
+        None,
+        /// It is only counted.
+        Standing,
+        Number(u8),
     }
 
     impl Holders {
@@ -284,6 +287,7 @@ mod known {
             Self {
                 writer: Owner::nobody(),
                 readers: [const { Owner::nobody() }; SEATS],
+                standing: AtomicUsize::new(0),
             }
         }
 
@@ -291,7 +295,7 @@ mod known {
         #[inline]
         pub fn sit(&self, who: Who, place: Place) -> Seat {
             if who.0 <= Who::OUTSIDE.0 {
-                return Seat(None);
+                return self.stand();
             }
             let is_free = |seat: &Owner| {
                 let taken = || {
@@ -301,26 +305,50 @@ mod known {
                 };
                 seat.get() == Who::NOBODY && taken()
             };
-            let seat = self.readers.iter().position(is_free);
-            if let Some(seat) = seat {
-                self.readers[seat].at.set(place);
+            match self.readers.iter().position(is_free) {
+                Some(seat) => {
+                    self.readers[seat].at.set(place);
+                    Seat::Number(seat as u8)
+                }
+                None => self.stand(),
             }
-            Seat(seat)
+        }
+
+        /// There is no seat, or not for this one.
+        #[cold]
+        fn stand(&self) -> Seat {
+            self.standing.fetch_add(1, Relaxed);
+            Seat::Standing
         }
 
         /// It reads no more.
         #[inline]
         pub fn rise(&self, seat: &Seat) {
-            if let Seat(Some(seat)) = seat {
-                self.readers[*seat].clear();
+            match seat {
+                Seat::None => {}
+                Seat::Standing => {
+                    self.standing.fetch_sub(1, Relaxed);
+                }
+                Seat::Number(seat) => self.readers[usize::from(*seat)].clear(),
             }
+        }
+
+        /// Whether some of those who read are not known.
+        pub fn has_strangers(&self) -> bool {
+            self.standing.load(Relaxed) != 0
+        }
+
+        /// Nobody has it, whoever had it.
+        pub fn forget(&self) {
+            self.all().for_each(Owner::clear);
+            self.standing.store(0, Relaxed);
         }
 
         /// Who wrote goes on reading.
         pub fn downgrade(&self) -> Seat {
             let (who, place) = (self.writer.get(), self.writer.place());
             self.writer.clear();
-            place.map_or(Seat(None), |place| self.sit(who, place))
+            place.map_or_else(|| self.stand(), |place| self.sit(who, place))
         }
 
         /// All who are known to have it.
@@ -399,10 +427,8 @@ mod unknown {
     }
 
     /// Nothing is known.
-    pub struct Seat;
-
-    impl Seat {
-        pub const NONE: Self = Self;
+    pub enum Seat {
+        None,
     }
 
     impl Holders {
@@ -412,7 +438,7 @@ mod unknown {
 
         #[inline]
         pub fn sit(&self, _: Who, _: Place) -> Seat {
-            Seat
+            Seat::None
         }
 
         #[inline]
@@ -420,7 +446,7 @@ mod unknown {
 
         #[inline]
         pub fn downgrade(&self) -> Seat {
-            Seat
+            Seat::None
         }
 
         #[inline]

@@ -465,7 +465,7 @@ impl<L: Keeper, const WRITES: bool> At<L, WRITES> {
         let holders = &self.lock.raw().holders;
         if WRITES {
             holders.writer.set(who, self.place);
-            return Seat::NONE;
+            return Seat::None;
         }
         holders.sit(who, self.place)
     }
@@ -560,6 +560,16 @@ impl Lockable for Raw {
     #[cfg(all(feature = "alloc", not(loom)))]
     fn each_owner(&self, visit: &mut dyn FnMut(&Owner)) {
         self.holders.all().for_each(visit);
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn has_strangers(&self) -> bool {
+        self.holders.has_strangers()
+    }
+
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn forget_owners(&self) {
+        self.holders.forget();
     }
 }
 

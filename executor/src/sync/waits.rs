@@ -39,6 +39,16 @@ pub trait Lockable: Sync {
     /// Those who may have it locked.
     #[cfg(all(feature = "alloc", not(loom)))]
     fn each_owner(&self, visit: &mut dyn FnMut(&Owner));
+
+    /// Whether somebody may have it locked for long who is none of those.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn has_strangers(&self) -> bool {
+        false
+    }
+
+    /// Nobody has it any more, whoever had it.
+    #[cfg(all(feature = "alloc", not(loom)))]
+    fn forget_owners(&self);
 }
 
 /// What is noted of somebody who waits, in the future that waits.
@@ -104,9 +114,7 @@ pub unsafe fn clear_poison(_lock: &dyn Lockable, _permits: usize) {
     {
         noted::see_to_lost(_lock);
         noted::forgive(_lock);
-        _lock.permits().reopen(_permits, || {
-            _lock.each_owner(&mut |owner| owner.clear());
-        });
+        _lock.permits().reopen(_permits, || _lock.forget_owners());
     }
 }
 

@@ -133,7 +133,7 @@ fn list_of(lock: u64) -> &'static Lock<List> {
 /// So many at once, at most, of those who were just handed a lock count as having it.
 const GRANTS: usize = 16;
 
-/// How often one who sees no owner looks again. There is none for a few instructions after locking, and before unlocking.
+/// How often one who sees no owner looks again, if it could be that there will be none.
 const LOOKS: u32 = 16;
 
 impl Wait {
@@ -163,10 +163,11 @@ impl Wait {
 
     /// Looks who has it, and lends them what they need.
     fn look(&mut self, lock: &dyn Lockable, cx: &Context<'_>) {
-        let owners = owners(lock);
         let mut granted = [Who::NOBODY; GRANTS];
-        {
+        let owners = {
             let list = list_of(self.lock).lock();
+            // Under the lock: what others have told meanwhile is no older than this.
+            let owners = owners(lock);
             self.owners.set(owners);
             if inherit::is_used() {
                 let others = list
@@ -177,7 +178,8 @@ impl Wait {
                     .zip(others)
                     .for_each(|(who, other)| *who = other.waiter.get().who);
             }
-        }
+            owners
+        };
         if lost::is_any() {
             see_to_lost(lock);
         }
@@ -186,10 +188,21 @@ impl Wait {
         }
         let known = || owners.iter().chain(&granted);
         inherit::on_wait(known().filter_map(|who| who.id()));
-        if self.looks < LOOKS && known().all(|&who| who == Who::NOBODY) {
-            self.looks += 1;
+        if known().all(|&who| who == Who::NOBODY) && self.may_look_again(lock) {
             cx.waker().wake_by_ref();
         }
+    }
+
+    /// Nobody is seen who has it. That is so for a few instructions after locking and before unlocking, but who is about to do them may
+    /// be preempted there, or his core not be run by its host: so it ends, but nobody knows how soon. Who is lost there, and readers
+    /// who are only counted, will not be seen at all.
+    #[cold]
+    fn may_look_again(&mut self, lock: &dyn Lockable) -> bool {
+        if lock.has_strangers() {
+            return false;
+        }
+        self.looks = self.looks.saturating_add(1);
+        self.looks <= LOOKS || !lost::is_any()
     }
 }
 

@@ -97,7 +97,7 @@ fn three_parties_and_a_lock_with_inheritance_and_without() {
 
 #[kernel_test(limit = 120)]
 fn levels_are_lent_along_a_chain_and_given_back() {
-    chains(scaled(20));
+    chains(scaled(100));
 }
 
 #[kernel_test(cores = 4, limit = 7200, long = true)]
