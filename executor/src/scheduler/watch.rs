@@ -17,7 +17,7 @@
 
 mod cores;
 
-use self::cores::{BEATS, Beat, look};
+use self::cores::{BEATS, Beat, last_look, look};
 use super::{
     fair,
     registry::Cursor,
@@ -254,10 +254,12 @@ impl Worker {
         // Also one that has nobody to look at: each look is told, and something may rely on that.
         let looks = goes_on && self.index < GUARDS && is_on();
         let is_virtual = self.shared().config.virtual_clock;
+        // From the last look on, not from now on: a core that wakes in between, for whatever reason, would put it off each time. A timer that
+        // fires a little early, and is set again, is such a reason.
         let at = match SUSPECTS.load(Relaxed) {
             _ if !looks || is_virtual => NEVER,
-            true => hal::clock::now() + LOOK,
-            false => hal::clock::now() + LOOK_ASLEEP,
+            true => (last_look() + LOOK).max(hal::clock::now()),
+            false => (last_look() + LOOK_ASLEEP).max(hal::clock::now()),
         };
         self.watch.at.set(at);
         if let Some(beat) = self.beat() {

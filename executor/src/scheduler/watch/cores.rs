@@ -73,6 +73,11 @@ pub(super) static BEATS: [Beat; MAX_CORES] = [const {
     }
 }; MAX_CORES];
 
+/// When somebody last did so.
+pub(super) fn last_look() -> u64 {
+    LAST.load(Relaxed)
+}
+
 /// Looks at the other cores, if nobody has done so just now.
 pub(super) fn look(now: u64) {
     let last = LAST.load(Relaxed);
@@ -85,6 +90,8 @@ pub(super) fn look(now: u64) {
     }
     LOOKS.fetch_add(1, Relaxed);
     let me = cores::this_core();
+    // This one runs, whatever others have heard of it: who waits for a lock that it has is not stuck.
+    BEATS[me].heard.store(NOTHING, Relaxed);
     let others = cores::online().without(me);
     let suspects: CoreSet = others
         .iter()
