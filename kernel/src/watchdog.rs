@@ -249,19 +249,31 @@ fn say(line: fmt::Arguments<'_>) {
     console::print_urgently(|out| writeln!(out, "watchdog: {line}"));
 }
 
-/// Does what is to be done.
-fn act(victim: Option<&Task>, what: fmt::Arguments<'_>) {
+/// Stops the machine. With interrupts masked: else only the task that looks would end.
+fn stop_machine(why: &str, what: fmt::Arguments<'_>) -> ! {
+    let _masked = hal::irq::mask();
+    panic!("{why}: {what}")
+}
+
+/// Does what is to be done: of these tasks one is made to fail, if that is it.
+fn act<'a>(victims: impl IntoIterator<Item = &'a Task>, what: fmt::Arguments<'_>) {
     if IS_STRICT.load(Relaxed) && EXPECTED.load(Relaxed) == 0 {
-        panic!("an alarm of the watchdog that the test does not expect: {what}");
+        stop_machine(
+            "an alarm of the watchdog that the test does not expect",
+            what,
+        );
     }
     let action = ACTION.load(Relaxed);
     if action == Watchdog::Kill as u8 {
-        match victim.filter(|victim| victim.fail()) {
-            Some(victim) => say(format_args!("{victim:?} is made to fail")),
-            None => panic!("the watchdog cannot end it alone: {what}"),
+        match victims
+            .into_iter()
+            .find(|victim| victim.fail() || victim.is_finished())
+        {
+            Some(victim) => say(format_args!("{victim:?} is made to fail, or has ended")),
+            None => stop_machine("the watchdog cannot end it alone", what),
         }
     } else if action == Watchdog::Panic as u8 {
-        panic!("the watchdog was told to: {what}");
+        stop_machine("the watchdog was told to", what);
     } else if action == Watchdog::Reset as u8 {
         say(format_args!("the machine is restarted: {what}"));
         power::restart();
@@ -309,5 +321,5 @@ fn on_circle(circle: &[TaskId]) {
             log::error!("{} {depth:2}: {}", task.id(), symbols::Address(address));
         }
     }
-    act(Some(first), format_args!("a circle of locks, {first:?}"));
+    act(&tasks, format_args!("a circle of locks, {first:?}"));
 }

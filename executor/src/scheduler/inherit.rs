@@ -144,6 +144,9 @@ impl Inherited {
         if irq::in_handler() {
             return;
         }
+        // Before it looks at who waits: one whose wait ends while somebody is boosted for it, but none is said to be, would not
+        // come here. It ends under the lock of a list that is looked at after this.
+        shared.has_boosted.store(true, Relaxed);
         for boosted in &mut self.boosted {
             boosted.level = base(&boosted.task);
         }
@@ -184,6 +187,16 @@ fn current<'a>() -> Option<&'a Shared> {
     let guard = preempt::guard();
     // SAFETY: what runs on a worker's core is outlived by its runtime.
     Worker::here(&guard).map(|worker| unsafe { worker.shared.as_ref() })
+}
+
+/// The level of the task that runs here; the lowest if there is none.
+pub(crate) fn level_here() -> usize {
+    waker::current_header().map_or(0, |me| me.state.now().level())
+}
+
+/// Whether a policy of the user's own chooses who runs here.
+pub(crate) fn has_policy() -> bool {
+    current().is_some_and(Shared::has_policy)
 }
 
 impl Shared {

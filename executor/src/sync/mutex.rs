@@ -236,7 +236,7 @@ impl<T: ?Sized> Mutex<T> {
     /// It does nothing if it is not poisoned.
     ///
     /// # Safety
-    /// The lost task has not given its guard to anybody else: to another task, or to an interrupt. Only then is nobody at the value.
+    /// No guard of it is in use: the lost task has not given its own to anybody else, to another task or to an interrupt.
     pub unsafe fn clear_poison(&self) {
         if self.is_poisoned() {
             // SAFETY: the caller's promise.

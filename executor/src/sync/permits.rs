@@ -246,10 +246,11 @@ impl Permits {
         }
     }
 
-    /// Hands what is in the word to those who wait, the first first. `first` is called before any are woken.
+    /// Hands what is in the word to those who wait, the first first. `then` is called when they are woken: what it works out may
+    /// make this task less urgent, and it is not to be preempted for that before they are.
     #[cold]
     #[inline(never)]
-    pub fn hand_out(&self, mut first: impl FnMut()) {
+    pub fn hand_out(&self, mut then: impl FnMut()) {
         loop {
             let mut woken = Woken::new();
             let mut waiters = self.waiters.lock();
@@ -285,8 +286,8 @@ impl Permits {
             if cfg!(seeded = "permits_bit_after_unlock") && is_empty {
                 self.nobody_waits();
             }
-            first();
             woken.wake();
+            then();
             if is_all {
                 return;
             }

@@ -344,10 +344,14 @@ impl Waiters<'_> {
     }
 }
 
-/// Wakers that are to be woken once the list is unlocked.
+/// Wakers that are to be woken once the list is unlocked. Until then they are nowhere else: so what has them is neither preempted, which
+/// would keep those waiting who have got something, nor left for good.
 pub struct Woken {
     wakers: [Option<Waker>; BATCH],
     count: usize,
+    /// Dropped last.
+    #[cfg(not(loom))]
+    _guard: hal::preempt::Guard,
 }
 
 impl Woken {
@@ -356,6 +360,8 @@ impl Woken {
         Self {
             wakers: [const { None }; BATCH],
             count: 0,
+            #[cfg(not(loom))]
+            _guard: hal::preempt::guard(),
         }
     }
 
@@ -372,7 +378,7 @@ impl Woken {
 
     /// Wakes them. The list is not locked here.
     pub fn wake(self) {
-        let Self { wakers, count } = self;
+        let Self { wakers, count, .. } = self;
         wakers.into_iter().take(count).flatten().for_each(wake);
     }
 }

@@ -70,6 +70,12 @@ pub trait Note: Sized {
     /// It has begun, with this lock.
     unsafe fn go_on(note: &mut MaybeUninit<Self>, lock: Option<&dyn Lockable>, cx: &Context<'_>);
 
+    /// He is about to give back what he has got: if he is lost after that, it is not poisoned.
+    ///
+    /// # Safety
+    /// It has begun.
+    unsafe fn give_up(note: &MaybeUninit<Self>);
+
     /// He waits no more; if he has what he waited for, that is known already.
     ///
     /// # Safety
@@ -90,6 +96,9 @@ impl Note for () {
 
     #[inline]
     unsafe fn go_on(_: &mut MaybeUninit<Self>, _: Option<&dyn Lockable>, _: &Context<'_>) {}
+
+    #[inline]
+    unsafe fn give_up(_: &MaybeUninit<Self>) {}
 
     #[inline]
     unsafe fn end(_: &mut MaybeUninit<Self>, _: Option<&dyn Lockable>) {}

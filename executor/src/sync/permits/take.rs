@@ -226,6 +226,7 @@ impl<H: Home> Take<H> {
         let home = self.home.as_ref().expect(WAITS);
         // SAFETY: it waits, so it is pinned, and it does so there; and no more after that.
         unsafe {
+            H::Note::give_up(&self.note);
             let waiter = Pin::new_unchecked(&mut self.waiter);
             home.permits().leave(waiter, self.count);
             H::Note::end(&mut self.note, home.lockable());

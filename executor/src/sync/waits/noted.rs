@@ -18,7 +18,7 @@ use core::{
     marker::PhantomPinned,
     mem::MaybeUninit,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::*},
     task::{Context, Waker},
 };
 use hal::sync::{Lock, Rank, ranked};
@@ -61,6 +61,8 @@ pub struct Wait {
     previous: Cell<*const Wait>,
     /// Who has polled it last.
     waiter: Cell<Poller>,
+    /// The level of that, as far as is known: who is lent another looks again.
+    level: Cell<usize>,
     /// Who has what it waits for, as far as is known.
     owners: Cell<[Who; OWNERS]>,
     /// Whom to wake to look again. None: was woken for that.
@@ -133,8 +135,8 @@ fn list_of(lock: u64) -> &'static Lock<List> {
 /// So many at once, at most, of those who were just handed a lock count as having it.
 const GRANTS: usize = 16;
 
-/// How often one who sees no owner looks again, if it could be that there will be none.
-const LOOKS: u32 = 16;
+/// How often one who sees no owner looks again, if it could be that there will be none: for some milliseconds.
+const LOOKS: u32 = 100_000;
 
 impl Wait {
     /// It has got it, and has not seen that yet.
@@ -156,6 +158,7 @@ impl Wait {
         let before = {
             let _list = list_of(self.lock).lock();
             self.waiter.set(Poller::here());
+            self.level.set(inherit::level_here());
             self.waker.replace(Some(waker))
         };
         discard(before);
@@ -195,14 +198,14 @@ impl Wait {
 
     /// Nobody is seen who has it. That is so for a few instructions after locking and before unlocking, but who is about to do them may
     /// be preempted there, or his core not be run by its host: so it ends, but nobody knows how soon. Who is lost there, and readers
-    /// who are only counted, will not be seen at all.
+    /// who are only counted, will not be seen at all; nor one that a policy of the user's own never lets run before who waits here.
     #[cold]
     fn may_look_again(&mut self, lock: &dyn Lockable) -> bool {
         if lock.has_strangers() {
             return false;
         }
         self.looks = self.looks.saturating_add(1);
-        self.looks <= LOOKS || !lost::is_any()
+        self.looks <= LOOKS || !(lost::is_any() || inherit::has_policy())
     }
 }
 
@@ -230,10 +233,12 @@ impl Note for Wait {
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
             waiter: Cell::new(Poller::NONE),
+            level: Cell::new(0),
             owners: Cell::new([Who::NOBODY; OWNERS]),
             waker: Cell::new(None),
             // Who begins after a call looks after it.
-            round: Cell::new(ROUNDS.load(Relaxed)),
+            // Acquire pairs with the release in `wake_if`: and so it sees what that was for.
+            round: Cell::new(ROUNDS.load(Acquire)),
             is_forgiven: Cell::new(false),
             looks: 0,
             _pinned: PhantomPinned,
@@ -252,6 +257,13 @@ impl Note for Wait {
         wait.look(lock, cx);
     }
 
+    unsafe fn give_up(note: &MaybeUninit<Self>) {
+        // SAFETY: the caller's promise.
+        let wait = unsafe { note.assume_init_ref() };
+        let _list = list_of(wait.lock).lock();
+        wait.is_forgiven.set(true);
+    }
+
     unsafe fn end(note: &mut MaybeUninit<Self>, lock: Option<&dyn Lockable>) {
         let Some(lock) = lock else { unreachable!() };
         // SAFETY: the caller's promise.
@@ -263,7 +275,7 @@ impl Note for Wait {
         };
         discard(waker);
         if inherit::is_used() {
-            match tell_owners(lock) {
+            match tell_owners(lock, Some(wait.level.get())) {
                 true => inherit::on_grant(),
                 false => inherit::on_release(),
             }
@@ -271,16 +283,21 @@ impl Note for Wait {
     }
 }
 
-/// Tells all who wait for this who has it. Whether there are any.
-fn tell_owners(lock: &dyn Lockable) -> bool {
-    let (name, mut is_any) = (lock.name().get(), false);
+/// Tells all who wait for this who has it. Whether one of them is more urgent than one who has it now: one of level `has`, or who was just
+/// handed it.
+fn tell_owners(lock: &dyn Lockable, has: Option<usize>) -> bool {
+    let name = lock.name().get();
     let list = list_of(name).lock();
     let owners = owners(lock);
+    let (mut highest, mut lowest) = (0, has.unwrap_or(usize::MAX));
     for wait in list.each().filter(|wait| wait.lock == name) {
         wait.owners.set(owners);
-        is_any = true;
+        match wait.is_granted() {
+            true => lowest = lowest.min(wait.level.get()),
+            false => highest = highest.max(wait.level.get()),
+        }
     }
-    is_any
+    highest > lowest
 }
 
 /// It was unlocked, and somebody waits.
@@ -289,9 +306,11 @@ fn tell_owners(lock: &dyn Lockable) -> bool {
 pub fn hand_on(lock: &dyn Lockable) {
     lock.permits().hand_out(|| {
         if inherit::is_used() {
-            // Those who are about to be woken may be of a lower priority than others who wait.
-            tell_owners(lock);
-            inherit::on_grant();
+            // Those who were woken may be of a lower priority than others who wait.
+            match tell_owners(lock, None) {
+                true => inherit::on_grant(),
+                false => inherit::on_release(),
+            }
         }
     });
 }
@@ -364,7 +383,8 @@ pub fn wake_those(tasks: &[TaskId], runtime: &Shared) {
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 fn wake_if(is_meant: impl Fn(&Wait) -> bool) {
-    let round = ROUNDS.fetch_add(1, Relaxed) + 1;
+    // Release pairs with the acquire in `begin`; acquire: who is woken by this sees what earlier rounds were for.
+    let round = ROUNDS.fetch_add(1, AcqRel) + 1;
     for list in &WAITS {
         loop {
             let mut woken = Woken::new();
@@ -434,5 +454,5 @@ pub(super) fn see_to_lost(lock: &dyn Lockable) {
         }
     }
     // Perhaps who gave something back was lost before he handed it out.
-    lock.permits().hand_out(|| {});
+    hand_on(lock);
 }

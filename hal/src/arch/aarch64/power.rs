@@ -21,7 +21,7 @@ pub fn off(power: Power) {
         // The calls return only to say that they failed; the caller then stands still.
         Power::PsciHvc => drop(psci::system_off::<Hvc>()),
         Power::PsciSmc => drop(psci::system_off::<Smc>()),
-        Power::BcmWatchdog(registers) => watchdog(registers, 10, true),
+        Power::BcmWatchdog(registers) => bite(registers, true),
         _ => {}
     }
 }
@@ -31,8 +31,16 @@ pub fn restart(power: Power) {
     match power {
         Power::PsciHvc => drop(psci::system_reset::<Hvc>()),
         Power::PsciSmc => drop(psci::system_reset::<Smc>()),
-        Power::BcmWatchdog(registers) => watchdog(registers, 10, false),
+        Power::BcmWatchdog(registers) => bite(registers, false),
         _ => {}
+    }
+}
+
+/// Lets the watchdog of a Pi bite now. Again and again: another core may feed it in between.
+fn bite(registers: u64, halt: bool) -> ! {
+    loop {
+        watchdog(registers, 10, halt);
+        super::pause();
     }
 }
 
