@@ -34,7 +34,7 @@ enum Expected {
 const PRINTED: &str = "the quick brown fox jumps over the lazy dog";
 const TIMES: usize = 100;
 
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check; 27] = [
     check(
         "a_failing_test_is_reported_as_failed",
         "a_test_that_fails",
@@ -93,6 +93,18 @@ const CHECKS: [Check; 26] = [
                 " masks) runs there",
                 "spin_with_interrupts_masked",
                 "the watchdog was told to",
+            ],
+        ),
+    ),
+    check(
+        "the_watchdog_panics_for_a_circle_of_locks",
+        "a_test_with_a_circle_of_locks_that_the_watchdog_ends_by_a_panic",
+        Expected::Showing(
+            Kind::Panicked,
+            &[
+                "tasks wait for each other's locks, in a circle",
+                "*** machine panic",
+                "the watchdog was told to: a circle of locks",
             ],
         ),
     ),

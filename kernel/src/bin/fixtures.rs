@@ -10,7 +10,10 @@ extern crate alloc;
 use alloc::boxed::Box;
 use boot::command_line::Watchdog;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use executor::task;
+use executor::{
+    sync::{Barrier, Mutex},
+    task,
+};
 use hal::{
     power::{self, Status},
     stack::{self, Stack},
@@ -150,6 +153,29 @@ fn a_test_that_the_watchdog_ends_by_a_panic() {
 #[kernel_test(cores = 2, limit = 60)]
 fn a_test_that_the_watchdog_ends_by_a_restart() {
     in_spite_of_a_masked_core(Watchdog::Reset);
+}
+
+/// Where tasks may fail, as outside of tests: a panic of the watchdog must still be the machine's.
+#[kernel_test(limit = 60)]
+fn a_test_with_a_circle_of_locks_that_the_watchdog_ends_by_a_panic() {
+    static LOCKS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+    static BOTH: Barrier = Barrier::new(2);
+    let _expected = watchdog::expect_alarms(Watchdog::Panic);
+    let _tasks_end = kernel::failure::let_tasks_end();
+    let runtime = executor::Runtime::new().expect("no other runtime has the cores");
+    runtime.block_on(async {
+        let _watchdog = watchdog::start();
+        let tasks = [0, 1].map(|number| {
+            task::spawn(async move {
+                let _one = LOCKS[number].lock().await;
+                BOTH.wait().await;
+                drop(LOCKS[1 - number].lock().await);
+            })
+        });
+        for task in tasks {
+            drop(task.await);
+        }
+    });
 }
 
 #[kernel_test(cores = 2, limit = 60)]
