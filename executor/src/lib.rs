@@ -37,6 +37,7 @@
 //! | [`time`] | what waits for later |
 //! | [`scheduler`] | who runs which task, when and where |
 //! | [`queue`] | where runnable tasks wait |
+//! | [`io`] | devices: from interrupts to tasks |
 //! | [`stats`], [`trace`] | seeing it |
 //! | [`sync`] | what tasks wait on |
 //! | [`mod@select`], [`mod@join`] | several futures at once |
@@ -55,6 +56,8 @@ extern crate alloc;
 mod memory;
 mod shim;
 
+#[cfg(feature = "alloc")]
+pub mod io;
 #[cfg(feature = "alloc")]
 pub mod queue;
 #[cfg(feature = "alloc")]

@@ -13,6 +13,8 @@ mod barrier;
 mod blocks;
 #[path = "loom/broadcast.rs"]
 mod broadcast;
+#[path = "loom/bytes.rs"]
+mod bytes;
 #[path = "loom/channel.rs"]
 mod channel;
 #[path = "loom/condvar.rs"]

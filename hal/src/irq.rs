@@ -71,9 +71,9 @@ pub fn wait(_masked: &Masked) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub u32);
 
-/// Lets the line's interrupts through, to `core`.
-pub fn enable_line(line: Line, core: usize) {
-    board::enable_line(line, core);
+/// Lets the line's interrupts through, to `core`; or to that returned, where all lines go to one.
+pub fn enable_line(line: Line, core: usize) -> usize {
+    board::enable_line(line, core)
 }
 
 /// Stops the line's interrupts.

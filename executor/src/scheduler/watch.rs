@@ -13,7 +13,7 @@
 //! seen some hundred times, by a core that ran. That is told to who has asked for it, once.
 //!
 //! Somebody has to look at the others. Each core that is awake ticks, and looks. The first few of a runtime do so also while they sleep
-//! ([`GUARDS`]), now and then: so if one core is stuck, another looks, though all that are not stuck may be asleep.
+//! (`GUARDS`), now and then: so if one core is stuck, another looks, though all that are not stuck may be asleep.
 
 mod cores;
 

@@ -189,8 +189,14 @@ pub fn try_platform() -> Option<&'static Platform> {
     PLATFORM.get()
 }
 
-pub(crate) fn enable_line(line: Line, core: usize) {
+pub(crate) fn enable_line(line: Line, core: usize) -> usize {
+    // A Pi 3 has one way for all that its GPU's controller collects, and leaves it at the first core.
+    let core = match platform().interrupts {
+        Interrupts::Bcm2836 { .. } => 0,
+        _ => core,
+    };
     crate::arch::enable_line(line.0, core);
+    core
 }
 
 pub(crate) fn disable_line(line: Line) {

@@ -24,12 +24,14 @@ pub type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Rank {
+    /// Which driver's half is at which interrupt line: who changes that exchanges halves.
+    Changes,
+    /// A half at a line, while it runs.
+    Lines,
     /// Of what may grow while it is held: memory is allocated under it.
     Growing,
     /// The contexts of a runtime: who looks at them may make second entries for some.
     Contexts,
-    /// What was typed: it is filled from the console's port.
-    Input,
     /// The book of stacks.
     Stacks,
     /// The allocator's, of one size each: they get memory by whole frames.
@@ -38,6 +40,8 @@ pub enum Rank {
     PageTables,
     /// The executor's list of who waits for which lock: it looks into these.
     Waits,
+    /// The console, for a line: it uses a port.
+    Console,
     /// Of nearly all: under it no other lock is taken.
     Innermost = 31,
 }
