@@ -2,10 +2,16 @@
 //!
 //! | | |
 //! |---|---|
-//! | `serial` | the console's serial port, 16550 or PL011, by polling, with an interrupt for what arrives |
+//! | `serial` | serial ports, 16550 and PL011: by hand, and driven by their interrupts |
 //! | `gpio` | pins of a Raspberry Pi |
+//! | `clock_of_day` | PL031: the time of day, and an alarm; the example of a driver |
 
 #![cfg_attr(not(test), no_std)]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+#[cfg(feature = "alloc")]
+pub mod clock_of_day;
 pub mod gpio;
 pub mod serial;

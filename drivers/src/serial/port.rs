@@ -1,4 +1,4 @@
-//! The console's serial port.
+//! The registers of a serial port, whichever kind it is.
 
 use arm_pl011_uart::{
     DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart as Pl011,
@@ -6,7 +6,11 @@ use arm_pl011_uart::{
 };
 use core::ptr::NonNull;
 use hal::{board::Uart, irq::Line, paging};
-use uart_16550::{BaudRate, Config, Uart16550, backend::Backend, spec::registers::IER};
+use uart_16550::{
+    BaudRate, Config, Uart16550,
+    backend::Backend,
+    spec::registers::{IER, LSR},
+};
 
 /// A serial port, whichever kind it is.
 pub enum Serial {
@@ -127,6 +131,10 @@ impl Registers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
+/// Most bytes that are sent at once: as many as the FIFO of a PL011 has room for. Fewer would not do: it interrupts when it was more than half full
+/// and is not any more.
+const BURST: usize = 32;
+
 /// Bits a second, on every board.
 const BAUD: u32 = 115_200;
 /// What clocks a PL011: `init_uart_clock` of a Pi's config.txt; QEMU does not care.
@@ -159,6 +167,13 @@ impl Serial {
                 }
                 serial.init(config).ok()?;
                 serial.backend_mut().early_taken = Some(0);
+                if serial.ready_to_receive().is_err() {
+                    // Nothing is there: the read gives nothing, but tells QEMU, which held back what was
+                    // typed while there was no room for it, that there is room now. Only here: a byte that came
+                    // between the look and the read would be lost.
+                    // SAFETY: a register of the port.
+                    unsafe { serial.backend_mut().read(DATA) };
+                }
                 Some((Self::Ns16550(serial), Registers::Ns16550(port)))
             }
             Uart::Pl011 { registers, .. } => {
@@ -210,22 +225,62 @@ impl Serial {
         }
     }
 
-    /// Asks for an interrupt when bytes arrive. Reading all of them makes it stop.
-    pub fn interrupt_on_receive(&mut self) {
+    /// Sends as much of `bytes` as there is room for now: how much.
+    pub fn send_some(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Ns16550(serial) => serial.send_bytes(bytes),
+            Self::Pl011(serial) => {
+                // What QEMU emulates is never full.
+                let burst = bytes.len().min(BURST);
+                for (sent, byte) in bytes[..burst].iter().enumerate() {
+                    if serial.is_tx_fifo_full() {
+                        return sent;
+                    }
+                    serial.write_word(*byte);
+                }
+                burst
+            }
+        }
+    }
+
+    /// Asks for an interrupt when bytes arrive, and when there is room to send; or for none. If there is a reason for one, it comes after
+    /// this, also where lines work by edges and the line was up all the time.
+    pub fn set_interrupts(&mut self, receive: bool, send: bool) {
         match self {
             Self::Ns16550(serial) => {
-                serial.enable_interrupts(IER::DATA_READY);
-                if serial.ready_to_receive().is_err() {
-                    // Nothing is there: the read gives nothing, but tells QEMU, which held back what was
-                    // typed while there was no room for it, that there is room now.
-                    // SAFETY: a register of the port.
-                    unsafe { serial.backend_mut().read(DATA) };
+                let choose = |is_on, bit| if is_on { bit } else { IER::empty() };
+                let wanted = choose(receive, IER::DATA_READY) | choose(send, IER::THR_EMPTY);
+                serial.disable_interrupts(IER::all());
+                if !wanted.is_empty() {
+                    serial.enable_interrupts(wanted);
                 }
             }
             Self::Pl011(serial) => {
-                // By level, or when fewer have been waiting for a while.
-                serial.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+                let choose = |is_on, bits| if is_on { bits } else { Interrupts::empty() };
+                // Received bytes interrupt by level, or when fewer have been waiting for a while.
+                serial.set_interrupt_masks(
+                    choose(receive, Interrupts::RXI | Interrupts::RTI)
+                        | choose(send, Interrupts::TXI),
+                );
             }
+        }
+    }
+
+    /// Takes back what makes it interrupt because there was room to send: it comes again when there is.
+    pub fn clear_send_interrupt(&mut self) {
+        match self {
+            // By what is sent.
+            Self::Ns16550(_) => {}
+            Self::Pl011(serial) => serial.clear_interrupts(Interrupts::TXI),
+        }
+    }
+
+    /// Whether bytes were lost since the last look, because nobody took them out of the port in time.
+    pub fn has_overrun(&mut self) -> bool {
+        match self {
+            Self::Ns16550(serial) => serial.lsr().contains(LSR::OVERRUN_ERROR),
+            // Says so in place of the byte.
+            Self::Pl011(_) => false,
         }
     }
 }
