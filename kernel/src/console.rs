@@ -1,19 +1,24 @@
 //! The console: lines of several cores that never mix, the `log` crate's
 //! output, and what is typed.
 //!
-//! One lock around the serial port, held for a whole line. A machine panic
-//! stops all other cores first and then writes past the lock, which one of
+//! One lock around the serial port, held for a whole line. At first bytes are sent by hand; once its port is driven ([`Uart0`]), a line goes into a
+//! ring, from which interrupts send it. A machine panic
+//! stops all other cores first, sends what is in the ring, and then writes past the lock, which one of
 //! them may hold for ever.
 
+use alloc::{boxed::Box, format, string::String};
 use boot::command_line::Level;
 use core::{
     fmt::{self, Write},
-    future::poll_fn,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    task::Poll,
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
-use drivers::serial::{Registers, Serial};
-use executor::sync::WakerSlot;
+use drivers::serial::{self, Registers, Rx, Serial, Tx, UartError};
+use executor::{
+    io::{self, Device, Driver, Id, StartError, Started},
+    sync::Notify,
+};
 use hal::{
     board::Uart,
     clock, cores,
@@ -22,11 +27,21 @@ use hal::{
 use log::LevelFilter;
 use spin::Once;
 
-static PORT: Lock<Option<Serial>> = Lock::new(None);
+static PORT: Lock<Output> = ranked(Rank::Console, Output::None);
 /// The same, for who goes past the lock.
 static REGISTERS: Once<Registers> = Once::new();
 /// Set while a machine panic is reported: the lock counts no more.
 static FORCED: AtomicBool = AtomicBool::new(false);
+
+/// How bytes get out.
+enum Output {
+    /// There is no port; or it is just being handed over, and is written to past its driver.
+    None,
+    /// By hand.
+    ByHand(Serial),
+    /// By interrupts.
+    Driven(Tx),
+}
 
 /// The right to use the serial port now. Not a reference to it, because what
 /// is shown in a line may write a line itself: each use takes one anew, and is
@@ -39,23 +54,31 @@ enum Port {
 }
 
 impl Port {
-    fn with<T>(&mut self, use_it: impl FnOnce(&mut Serial) -> T) -> Option<T> {
+    fn with<T>(&mut self, use_it: impl FnOnce(&mut Output) -> T) -> Option<T> {
         match self {
             // SAFETY: the lock lets in one core at a time; nothing that is called in here comes back to
             // the console, so this is the only reference.
-            Self::Held => unsafe { &mut *PORT.data_ptr() }.as_mut().map(use_it),
+            Self::Held => Some(use_it(unsafe { &mut *PORT.data_ptr() })),
             Self::PastTheLock => None,
         }
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Held => _ = self.with(|serial| serial.send(bytes)),
-            Self::PastTheLock => {
-                if let Some(registers) = REGISTERS.get() {
-                    registers.send(bytes);
-                }
+        let is_sent = self.with(|output| match output {
+            Output::None => false,
+            Output::ByHand(serial) => {
+                serial.send(bytes);
+                true
             }
+            Output::Driven(tx) => {
+                tx.write_now(bytes);
+                true
+            }
+        });
+        if is_sent != Some(true)
+            && let Some(registers) = REGISTERS.get()
+        {
+            registers.send(bytes);
         }
     }
 }
@@ -75,7 +98,7 @@ impl Write for Port {
     }
 }
 
-fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> T {
+fn with_port<T>(use_it: impl FnOnce(&mut Port) -> T) -> T {
     let held_here = {
         let _masked = hal::irq::mask();
         // SAFETY: the raw lock is only asked who holds it.
@@ -83,18 +106,24 @@ fn with_port<T>(use_it: impl FnOnce(Port) -> T) -> T {
     };
     // In a machine panic all other cores stand still, and one may hold the lock.
     if FORCED.load(Relaxed) {
-        return use_it(Port::PastTheLock);
+        return use_it(&mut Port::PastTheLock);
     }
     // This very core is writing a line, perhaps, and what is shown in it writes another.
     let _held = (!held_here).then(|| PORT.lock());
-    use_it(Port::Held)
+    let result = use_it(&mut Port::Held);
+    Port::Held.with(|output| {
+        if let Output::Driven(tx) = output {
+            tx.begin();
+        }
+    });
+    result
 }
 
 /// Opens the board's serial port and starts to log.
 pub fn init(uart: Uart, level: Level) {
     if let Some((serial, registers)) = Serial::open(uart) {
         REGISTERS.call_once(|| registers);
-        *PORT.lock() = Some(serial);
+        *PORT.lock() = Output::ByHand(serial);
     }
     // Fails only if a logger is set already, which then is this one.
     let _ = log::set_logger(&Logger);
@@ -116,7 +145,7 @@ pub fn set_level(level: Level) {
 /// Writes text as it is.
 pub fn print(text: fmt::Arguments<'_>) {
     // The port itself never fails; an error of a `Display` has said what it could.
-    let _ = with_port(|mut port| port.write_fmt(text));
+    let _ = with_port(|port| port.write_fmt(text));
 }
 
 /// Writes one line, whole.
@@ -144,6 +173,12 @@ pub fn print_urgently(lines: impl FnOnce(&mut dyn Write) -> fmt::Result) {
     };
     // As in `print`.
     let _ = lines(&mut port);
+    // By hand: the core that its interrupts go to may be the one that lets none in.
+    port.with(|output| {
+        if let Output::Driven(tx) = output {
+            tx.send_all();
+        }
+    });
     drop(held);
     drop(masked);
 }
@@ -153,7 +188,25 @@ pub fn print_urgently(lines: impl FnOnce(&mut dyn Write) -> fmt::Result) {
 /// # Safety
 /// All other cores are stopped.
 pub unsafe fn force() {
-    FORCED.store(true, Relaxed);
+    // Once: what it does may fault itself, if it came in the middle of an exchange.
+    if FORCED.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: nobody else runs, the caller says; what was interrupted here does not go on.
+    if let (Output::Driven(tx), Some(registers)) = (unsafe { &*PORT.data_ptr() }, REGISTERS.get()) {
+        // SAFETY: as above.
+        unsafe { tx.send_past_lock(*registers) };
+    }
+}
+
+/// Waits until all that was written is sent: before the machine is switched off.
+pub fn flush() {
+    if FORCED.load(Relaxed) {
+        return;
+    }
+    if let Output::Driven(tx) = &*PORT.lock() {
+        tx.send_all();
+    }
 }
 
 /// Writes one line to the console, like `std`'s `println!`.
@@ -192,88 +245,134 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Bytes that arrived and nobody has read yet.
-struct Input {
-    bytes: [u8; 256],
-    head: usize,
-    count: usize,
-}
-
-impl Input {
-    /// Keeps a byte; false: there is no room.
-    fn push(&mut self, byte: u8) -> bool {
-        if self.count == self.bytes.len() {
-            return false;
-        }
-        let at = (self.head + self.count) % self.bytes.len();
-        self.bytes[at] = byte;
-        self.count += 1;
-        true
-    }
-
-    fn pop(&mut self) -> Option<u8> {
-        self.count = self.count.checked_sub(1)?;
-        let byte = self.bytes[self.head];
-        self.head = (self.head + 1) % self.bytes.len();
-        Some(byte)
-    }
-}
-
-static INPUT: Lock<Input> = ranked(
-    Rank::Input,
-    Input {
-        bytes: [0; 256],
-        head: 0,
-        count: 0,
-    },
-);
-/// Whoever waits for a byte.
-static READER: WakerSlot = WakerSlot::new();
-/// Bytes that came when there was no room, or damaged.
-static OVERRUN: AtomicUsize = AtomicUsize::new(0);
-
-/// The serial port's interrupt: takes what has arrived, and wakes who waits for it.
-pub fn on_receive() {
-    let mut input = INPUT.lock();
-    while let Some(Some(byte)) = with_port(|mut port| port.with(Serial::receive)) {
-        if !byte.is_ok_and(|byte| input.push(byte)) {
-            OVERRUN.fetch_add(1, Relaxed);
+/// Writes bytes as they are, and waits where there is no room. One at a time.
+pub async fn write(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let room = match &mut *PORT.lock() {
+            Output::Driven(tx) => {
+                // An error: it is just being stopped, and by hand the next time.
+                bytes = &bytes[tx.try_write(bytes).unwrap_or(0)..];
+                Some(tx.room())
+            }
+            Output::ByHand(serial) => {
+                serial.send(bytes);
+                return;
+            }
+            Output::None if REGISTERS.get().is_none() => return,
+            Output::None => None,
+        };
+        match room {
+            Some(room) if !bytes.is_empty() => room.wait().await,
+            Some(_) => {}
+            None => executor::task::yield_now().await,
         }
     }
-    // First the bytes, then the wake, and that without the lock; `read_byte` has the other half.
-    drop(input);
-    READER.wake();
 }
 
-/// Lets received bytes interrupt core `core`.
-pub fn listen(uart: Uart, core: usize) {
-    if let Some(line) = drivers::serial::line(uart) {
-        // The way first, then the interrupt: one that came before the way was open would be lost,
-        // and with it, where lines work by edges, all that come after.
-        hal::irq::enable_line(line, core);
-        with_port(|mut port| port.with(Serial::interrupt_on_receive));
-        let _masked = hal::irq::mask();
-        on_receive();
+/// What is typed, as long as nobody has taken it.
+static INPUT: Lock<Option<Rx>> = Lock::new(None);
+static HAS_INPUT: Notify = Notify::new();
+
+/// What is typed: waits until the port is driven. One has it at a time; when its port is stopped it reads no more.
+pub async fn input() -> Rx {
+    loop {
+        let taken = INPUT.lock().take();
+        if let Some(input) = taken {
+            return input;
+        }
+        HAS_INPUT.notified().await;
     }
 }
 
-/// Waits for a byte and takes it. One task at a time: of two that wait, only
-/// the last is woken.
-pub async fn read_byte() -> u8 {
-    let take = || INPUT.lock().pop();
-    poll_fn(|context| {
-        if let Some(byte) = take() {
-            return Poll::Ready(byte);
-        }
-        READER.register(context.waker());
-        executor::task::waits_for(&"console");
-        // Once more: the interrupt of a byte that came after the first look had nobody to wake.
-        take().map_or(Poll::Pending, Poll::Ready)
+/// The driver of the console's port.
+pub struct Uart0;
+
+/// What boot has found for it.
+pub fn device(uart: Uart) -> Option<Device> {
+    let (id, registers) = match uart {
+        Uart::Ns16550 { port, .. } => (
+            "16550",
+            io::Registers::Ports {
+                first: port,
+                count: 8,
+            },
+        ),
+        Uart::Pl011 { registers, .. } => (
+            "pl011",
+            io::Registers::Memory {
+                address: registers,
+                length: 0x1000,
+            },
+        ),
+        Uart::Host => return None,
+    };
+    Some(Device {
+        id: Id::BuiltIn(id),
+        registers,
+        line: serial::line(uart),
     })
-    .await
 }
 
-/// Bytes lost because nobody read them in time.
-pub fn overrun() -> usize {
-    OVERRUN.load(Relaxed)
+impl Driver for Uart0 {
+    fn name(&self) -> &'static str {
+        "uart"
+    }
+
+    fn drives(&self, found: &Device) -> bool {
+        device(hal::board::platform().uart).as_ref() == Some(found)
+    }
+
+    fn start(&self, device: &Device) -> Result<Box<dyn Started>, StartError> {
+        let line = device.line.ok_or(StartError::Lacks("interrupt"))?;
+        // Whoever writes meanwhile does so past the driver.
+        let before = core::mem::replace(&mut *PORT.lock(), Output::None);
+        let serial = match before {
+            Output::ByHand(serial) => serial,
+            other => {
+                *PORT.lock() = other;
+                return Err(StartError::Wrong("it is driven already"));
+            }
+        };
+        match serial::Uart::start(serial, line, None) {
+            Ok((uart, rx, tx)) => {
+                *PORT.lock() = Output::Driven(tx);
+                let before = INPUT.lock().replace(rx);
+                drop(before);
+                HAS_INPUT.notify_one();
+                Ok(Box::new(Running(uart)))
+            }
+            Err((serial, error)) => {
+                *PORT.lock() = Output::ByHand(serial);
+                Err(match error {
+                    UartError::NoMemory => StartError::NoMemory,
+                    UartError::Line(error) => StartError::Line(error),
+                })
+            }
+        }
+    }
+}
+
+struct Running(serial::Uart);
+
+impl Started for Running {
+    fn stop(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        // First nobody writes to it any more, then it ends.
+        let before = core::mem::replace(&mut *PORT.lock(), Output::None);
+        if let Some(serial) = self.0.stop() {
+            *PORT.lock() = Output::ByHand(serial);
+        }
+        drop(before);
+        // Not under its lock: its memory is freed.
+        let input = INPUT.lock().take();
+        drop(input);
+        Box::pin(core::future::ready(()))
+    }
+
+    fn status(&self) -> String {
+        let counts = self.0.counts();
+        format!(
+            "{} bytes in, {} out; {} overruns",
+            counts.received, counts.sent, counts.overruns
+        )
+    }
 }

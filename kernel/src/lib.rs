@@ -16,6 +16,8 @@ pub mod console;
 #[cfg(target_os = "none")]
 pub mod cores;
 #[cfg(target_os = "none")]
+pub mod devices;
+#[cfg(target_os = "none")]
 pub mod failure;
 #[cfg(target_os = "none")]
 pub mod shell;

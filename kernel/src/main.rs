@@ -5,15 +5,17 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
+use alloc::boxed::Box;
 use boot::BootInfo;
 use executor::{Runtime, time::Duration};
-use kernel::{console, shell, start, tour, watchdog};
+use kernel::{Machine, devices, shell, start, tour, watchdog};
 
 boot::entry!(main);
 
 fn main(info: &'static BootInfo) -> ! {
-    let machine = start(info);
-    console::listen(info.platform.uart, hal::cores::this_core());
+    let machine: &'static Machine = Box::leak(Box::new(start(info)));
     // It looks also while the machine sleeps: what that costs is another question than what sleep costs.
     if !machine.options.idle {
         watchdog::watch(machine.options.watchdog);
@@ -29,11 +31,15 @@ fn main(info: &'static BootInfo) -> ! {
         kernel::println!("@@ note idle");
         runtime.block_on(kernel::idle())
     } else if machine.options.tour {
-        runtime.block_on(tour::run(&machine))
+        runtime.block_on(async {
+            devices::start(info).await;
+            tour::run(machine).await
+        })
     } else {
         runtime.block_on(async {
             let _goes_on = watchdog::start();
-            shell::run(&machine).await
+            devices::start(info).await;
+            shell::run(machine).await
         })
     }
 }

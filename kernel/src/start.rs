@@ -122,7 +122,13 @@ impl Machine {
             info.platform.board.name(),
             info.loader
         );
-        info.options(&mut |complaint| warn!("{complaint}"));
+        // Also if warnings are not shown: what was meant to change something did not.
+        info.options(
+            &mut |complaint| match log::max_level() >= log::Level::Warn {
+                true => warn!("{complaint}"),
+                false => crate::println!("command line: {complaint}"),
+            },
+        );
         if info.command_line.cut {
             warn!(
                 "the command line is longer than {} bytes: the rest is ignored",

@@ -20,10 +20,10 @@ use hal::{
 };
 
 /// Shows everything, then switches off.
-pub async fn run(machine: &Machine) -> ! {
+pub async fn run(machine: &'static Machine) -> ! {
     println!();
     println!("--- the cores");
-    shell::execute(machine, "cores").await;
+    shell::cores(machine).await;
     println!("--- a timer on each of them: asked for 10 ms, slept");
     timers().await;
     println!("--- 1000 tasks, all spawned by one core");
@@ -49,8 +49,9 @@ pub async fn run(machine: &Machine) -> ! {
     println!("--- memory protection");
     protection();
     println!("--- memory");
-    shell::execute(machine, "mem").await;
+    shell::memory(machine);
     println!("--- that is all; switching off");
+    crate::console::flush();
     power::exit(power::Status::Success)
 }
 

@@ -1,9 +1,8 @@
 //! What the image does when hal reports a trap.
 
-use crate::{console, failure};
+use crate::failure;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use hal::{
-    board,
     context::{ContextBlock, Frame},
     cores::{self, MAX_CORES},
     irq::Line,
@@ -77,9 +76,7 @@ impl Upcalls for Image {
 
     fn on_line(&self, line: Line) {
         bump(&counts(cores::this_core()).lines);
-        if drivers::serial::line(board::platform().uart) == Some(line) {
-            console::on_receive();
-        } else {
+        if !executor::io::lines::on_line(line) {
             // Nobody asked for it: were it left on, it might come for ever.
             hal::irq::disable_line(line);
             log::warn!("interrupt line {} belongs to no driver: disabled", line.0);

@@ -269,7 +269,8 @@ fn act<'a>(victims: impl IntoIterator<Item = &'a Task>, what: fmt::Arguments<'_>
             .into_iter()
             .find(|victim| victim.fail() || victim.is_finished())
         {
-            Some(victim) => say(format_args!("{victim:?} is made to fail, or has ended")),
+            Some(victim) if victim.is_finished() => say(format_args!("{victim:?} has ended")),
+            Some(victim) => say(format_args!("{victim:?} is made to fail")),
             None => stop_machine("the watchdog cannot end it alone", what),
         }
     } else if action == Watchdog::Panic as u8 {

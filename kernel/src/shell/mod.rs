@@ -1,20 +1,34 @@
 //! The shell on the serial line: a few commands to look at the machine.
 //!
+//! A command that waits is a task of its own, with the command's name; Ctrl-C cancels it. What is typed meanwhile is for the next line.
+//!
 //! | | |
 //! |---|---|
-//! | `line` | reading a line |
+//! | `line` | editing a line |
+//! | `terminal` | keys, and what is typed ahead |
 //! | `tasks`, `top` | the commands about the executor |
+//! | `devices` | those about devices and their lines |
 
+mod devices;
 mod line;
 mod tasks;
+mod terminal;
+#[cfg(feature = "kernel-test")]
+mod tests;
 mod top;
 
-use crate::{Machine, console, cores, mem, print, println, upcalls};
-use alloc::boxed::Box;
+use crate::{Machine, console, cores, mem, println, upcalls};
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
+};
 use boot::command_line::Level;
 use core::{future::Future, pin::Pin, sync::atomic::Ordering::Relaxed};
+use executor::{Priority, select, stats, task::Builder};
 use hal::{clock, power};
-use line::ROOM;
+use line::Key;
+use terminal::Terminal;
 
 struct Command {
     name: &'static str,
@@ -25,12 +39,20 @@ struct Command {
 
 /// What a command does.
 enum Run {
+    /// Something short.
     Now(fn(&Machine, &str)),
-    Async(for<'a> fn(&'a Machine, &'a str) -> Running<'a>),
+    /// In a task of its own, which Ctrl-C ends,
+    Task(fn(&'static Machine, String) -> Running),
+    /// or any key.
+    UntilKey(fn(&'static Machine, String) -> Running),
+    /// With the keys for itself.
+    Raw(for<'a> fn(&'a mut Terminal, &'a str) -> Typing<'a>),
 }
 
+/// A command that reads what is typed.
+type Typing<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// A command that waits for something.
-type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 const COMMANDS: &[Command] = &[
     Command {
@@ -43,7 +65,7 @@ const COMMANDS: &[Command] = &[
         name: "cores",
         help: "each core: interrupts of its timer, from other cores and from devices; a hello",
         takes_argument: false,
-        run: Run::Async(|machine, _| Box::pin(cores(machine))),
+        run: Run::Task(|machine, _| Box::pin(cores(machine))),
     },
     Command {
         name: "tasks",
@@ -55,7 +77,7 @@ const COMMANDS: &[Command] = &[
         name: "top",
         help: "the tasks that run most, every second, until a key is pressed",
         takes_argument: false,
-        run: Run::Async(|_, _| Box::pin(top::top())),
+        run: Run::UntilKey(|_, _| Box::pin(top::top())),
     },
     Command {
         name: "stats",
@@ -67,13 +89,13 @@ const COMMANDS: &[Command] = &[
         name: "spawn",
         help: "spawn <n>: so many tasks that yield and sleep, and where they ended; spawn <n> <seconds>: for `tasks` and `top`",
         takes_argument: true,
-        run: Run::Async(|_, argument| Box::pin(tasks::spawn(argument))),
+        run: Run::Task(|_, argument| Box::pin(async move { tasks::spawn(&argument).await })),
     },
     Command {
         name: "hog",
         help: "hog <seconds>: a task on each core that never awaits, for `tasks` and `top`",
         takes_argument: true,
-        run: Run::Async(|_, argument| Box::pin(tasks::hog(argument))),
+        run: Run::Task(|_, argument| Box::pin(async move { tasks::hog(&argument).await })),
     },
     Command {
         name: "kill",
@@ -88,10 +110,28 @@ const COMMANDS: &[Command] = &[
         run: Run::Now(|_, argument| tasks::prio(argument)),
     },
     Command {
+        name: "sleep",
+        help: "sleep <seconds>: for Ctrl-C to end",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { tasks::sleep_for(&argument).await })),
+    },
+    Command {
+        name: "devices",
+        help: "devices: what was found, who drives it, and where its interrupts go; devices stop|start <name>",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { devices::devices(&argument).await })),
+    },
+    Command {
+        name: "loopback",
+        help: "loopback <bytes>: sends back so many bytes as they come, and says their sum",
+        takes_argument: true,
+        run: Run::Raw(|terminal, argument| Box::pin(devices::loopback(terminal, argument))),
+    },
+    Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
         takes_argument: false,
-        run: Run::Now(memory),
+        run: Run::Now(|machine, _| memory(machine)),
     },
     Command {
         name: "log",
@@ -101,7 +141,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "panic",
-        help: "panic <task>: make it fail where it is; panic [text]: stop all cores and show where each was",
+        help: "panic <task>: make it fail where it is; panic: stop all cores and show where each was",
         takes_argument: true,
         run: Run::Now(panic),
     },
@@ -109,29 +149,36 @@ const COMMANDS: &[Command] = &[
         name: "reboot",
         help: "start again",
         takes_argument: false,
-        run: Run::Now(|_, _| power::restart()),
+        run: Run::Now(|_, _| {
+            console::flush();
+            power::restart()
+        }),
     },
     Command {
         name: "poweroff",
         help: "switch the machine off",
         takes_argument: false,
-        run: Run::Now(|_, _| power::exit(power::Status::Success)),
+        run: Run::Now(|_, _| {
+            console::flush();
+            power::exit(power::Status::Success)
+        }),
     },
 ];
 
+const PROMPT: &str = "spindle> ";
+
 /// Reads commands and runs them, for ever.
-pub async fn run(machine: &Machine) -> ! {
+pub async fn run(machine: &'static Machine) -> ! {
     println!("type `help` for what there is");
-    let mut buffer = [0; ROOM];
+    let mut terminal = Terminal::open().await;
     loop {
-        print!("spindle> ");
-        let line = line::read(&mut buffer).await;
-        execute(machine, line).await;
+        let line = terminal.line(PROMPT, candidates).await;
+        execute(machine, &line, &mut terminal).await;
     }
 }
 
 /// Runs one line.
-pub async fn execute(machine: &Machine, line: &str) {
+async fn execute(machine: &'static Machine, line: &str, terminal: &mut Terminal) {
     let line = line.trim();
     if line.is_empty() {
         return;
@@ -144,7 +191,15 @@ pub async fn execute(machine: &Machine, line: &str) {
         }
         Some(command) => match command.run {
             Run::Now(run) => run(machine, argument),
-            Run::Async(run) => run(machine, argument).await,
+            Run::Raw(run) => run(terminal, argument).await,
+            Run::Task(run) => {
+                let task = run(machine, argument.into());
+                attend(command.name, task, terminal, |key| key == Key::Interrupt).await;
+            }
+            Run::UntilKey(run) => {
+                let task = run(machine, argument.into());
+                attend(command.name, task, terminal, |_| true).await;
+            }
         },
         None if matches!(name, "exit" | "quit" | "halt" | "shutdown") => {
             println!("`{name}` is no command: `poweroff` switches the machine off");
@@ -153,13 +208,74 @@ pub async fn execute(machine: &Machine, line: &str) {
     }
 }
 
+/// Waits for a command's task, or for a key that ends it.
+async fn attend(
+    name: &'static str,
+    future: Running,
+    terminal: &mut Terminal,
+    ends: impl Fn(Key) -> bool,
+) {
+    let mut task = Builder::new().name(name).spawn(future);
+    let is_ended = select! {
+        result = &mut task => {
+            if let Err(error) = result {
+                println!("  {name}: {error}");
+            }
+            true
+        },
+        () = terminal.wait_for(ends) => false,
+    };
+    if !is_ended {
+        task.cancel();
+        // It ends at its next await, and is waited for: what it prints is not to mix with what comes next.
+        let _ = task.await;
+        println!();
+    }
+}
+
+/// What the last word of this line may become.
+fn candidates(line: &str) -> Vec<String> {
+    let Some((command, rest)) = line.split_once(' ') else {
+        let names = COMMANDS.iter().map(|command| command.name);
+        let own = names.filter(|name| name.starts_with(line));
+        return own.map(ToString::to_string).collect();
+    };
+    let rest = rest.trim_start();
+    let (is_second, word) = match rest.split_once(' ') {
+        Some((_, word)) => (true, word),
+        None => (false, rest),
+    };
+    let mut words: Vec<String> = match (command, is_second) {
+        ("kill" | "prio" | "panic", false) => {
+            let tasks = stats::tasks();
+            let names = tasks.into_iter().filter_map(|task| task.name);
+            names.map(|name| name.to_string()).collect()
+        }
+        ("prio", true) => {
+            let levels = Priority::ALL.iter();
+            let name = |level: &Priority| alloc::format!("{level:?}").to_ascii_lowercase();
+            levels.map(name).collect()
+        }
+        ("log", false) => ["off", "error", "warn", "info", "debug", "trace"]
+            .map(String::from)
+            .into(),
+        ("devices", false) => ["start", "stop"].map(String::from).into(),
+        _ => Vec::new(),
+    };
+    words.retain(|candidate| candidate.is_ascii() && candidate.starts_with(word));
+    words.sort();
+    words.dedup();
+    words
+}
+
 fn help(_: &Machine, _: &str) {
     for command in COMMANDS {
         println!("  {:9} {}", command.name, command.help);
     }
 }
 
-async fn cores(machine: &Machine) {
+/// Shows what each core has seen, and lets each say hello.
+pub async fn cores(machine: &'static Machine) {
     println!("  core  hardware  timers   kicks  devices");
     for core in hal::cores::online().iter() {
         let counts = upcalls::counts(core);
@@ -181,7 +297,8 @@ async fn cores(machine: &Machine) {
     cores::on_each("hello", hello).await;
 }
 
-fn memory(machine: &Machine, _: &str) {
+/// Shows the memory: the map, frames, the heap.
+pub fn memory(machine: &Machine) {
     for region in machine.info.memory.regions() {
         println!(
             "  {:#012x}..{:#012x}  {:8} KiB  {:?}",
@@ -192,10 +309,6 @@ fn memory(machine: &Machine, _: &str) {
         );
     }
     println!("{}", mem::stats());
-    let overrun = console::overrun();
-    if overrun > 0 {
-        println!("  console: {overrun} bytes came too fast and were lost");
-    }
 }
 
 fn log(_: &Machine, argument: &str) {
@@ -215,7 +328,6 @@ fn log(_: &Machine, argument: &str) {
 fn panic(_: &Machine, argument: &str) {
     match argument {
         "" => panic!("asked for in the shell"),
-        text if tasks::fail(text) => {}
-        text => panic!("{text}"),
+        which => tasks::fail(which),
     }
 }

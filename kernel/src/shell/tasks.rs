@@ -173,16 +173,15 @@ pub(super) fn kill(which: &str) {
     }
 }
 
-/// Makes a task fail. False: there is no such task.
-pub(super) fn fail(which: &str) -> bool {
-    let Some(task) = find(which) else {
-        return false;
+/// Makes a task fail.
+pub(super) fn fail(which: &str) {
+    let Some(task) = find_or_tell(which) else {
+        return;
     };
     match task.fail() {
         true => println!("  {task:?} is to fail; `stats` shows what is in quarantine"),
         false => println!("  {task:?} cannot fail alone: it is the shell's, or has ended"),
     }
-    true
 }
 
 /// Gives a task another priority.
@@ -227,6 +226,14 @@ pub(super) async fn hog(argument: &str) {
     let all = running.acquire_many(cores as u32).await;
     all.expect("nobody closes it").forget();
     println!("  a task `hog` on each core for {seconds} s: look with `tasks` and `top`");
+}
+
+/// Does nothing for a while.
+pub(super) async fn sleep_for(argument: &str) {
+    match argument.parse::<u32>() {
+        Ok(seconds) => sleep(Duration::from_secs(seconds.into())).await,
+        Err(_) => println!("  sleep <seconds>: how many"),
+    }
 }
 
 /// Spawns tasks: either waits for them and tells where they ended, or lets them live for a while.

@@ -1,13 +1,13 @@
 //! `top`: what runs now, drawn anew every second.
 
 use super::tasks;
-use crate::{console, print, println};
+use crate::print;
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::cmp::Reverse;
 use executor::{
     stats::{self, TaskInfo},
     task::TaskId,
-    time::{Duration, timeout},
+    time::{Duration, sleep},
 };
 
 /// From one frame to the next.
@@ -25,18 +25,15 @@ struct Seen {
     running: BTreeMap<TaskId, Duration>,
 }
 
-/// Draws until a key is pressed.
+/// Draws until it is cancelled.
 pub(super) async fn top() {
     let mut seen = Seen::default();
     // Clears the screen once; from then on each line is written over.
     print!("\x1b[2J");
     loop {
         seen = frame(&seen);
-        if timeout(PERIOD, console::read_byte()).await.is_ok() {
-            break;
-        }
+        sleep(PERIOD).await;
     }
-    println!();
 }
 
 /// Draws one frame; what the next is compared with.

@@ -3,6 +3,7 @@
 //! | | |
 //! |---|---|
 //! | `cores` | kicks, jobs, locks, masking |
+//! | `devices` | drivers, and the lines that interrupt them |
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
@@ -12,6 +13,7 @@
 
 mod contexts;
 mod cores;
+mod devices;
 mod executor;
 mod image;
 mod protection;
