@@ -159,6 +159,11 @@ impl Guest {
         Ok(())
     }
 
+    /// The console's input, for who sends much: on a thread of its own, as it waits until the guest takes it.
+    pub fn take_input(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
     /// Tells QEMU to quit, and sees to it. Returns what the console still said.
     pub fn quit(mut self) -> Vec<u8> {
         let asked = self.qmp.execute("quit", json!({})).is_ok();

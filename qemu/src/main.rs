@@ -37,6 +37,7 @@ mod report;
 mod run;
 mod script;
 mod scripted;
+mod serial;
 mod session;
 mod suite;
 mod symbols;

@@ -7,6 +7,7 @@
 //! expect 4 cores | cores=4      ... or for one of several
 //! fail *** panic      give up as soon as this is printed, whatever step it is
 //! send help           type this and Enter
+//! type ca^I           type this only; ^I is Ctrl-I (Tab), ^[ is Escape
 //! exit 0              wait until the guest exits with this code
 //! ```
 //!
@@ -72,7 +73,8 @@ impl Script {
                     steps.push((Action::Expect(texts.collect()), limit));
                 }
                 ("fail", _) if !rest.is_empty() => fatal.push(rest.to_string()),
-                ("send", _) => steps.push((Action::Send(rest.to_string()), limit)),
+                ("send", _) => steps.push((Action::Send(format!("{rest}\r")), limit)),
+                ("type", _) if !rest.is_empty() => steps.push((Action::Send(keys(rest)), limit)),
                 _ => stop!(
                     "line {} of the console script is not understood: {line}",
                     number + 1
@@ -95,7 +97,7 @@ impl Script {
             let until = Instant::now() + *limit;
             match action {
                 Action::Send(text) => {
-                    if let Err(problem) = guest.send(&format!("{text}\r")) {
+                    if let Err(problem) = guest.send(text) {
                         return Played::Wrong {
                             kind: Kind::ExitedEarly,
                             message: problem.to_string(),
@@ -139,6 +141,20 @@ impl Script {
         }
         Played::Running(Box::new(guest))
     }
+}
+
+/// With `^X` for Ctrl-X.
+fn keys(text: &str) -> String {
+    let mut parts = text.split('^');
+    let mut keys = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let mut rest = part.chars();
+        if let Some(key) = rest.next() {
+            keys.push((key as u8 & 0x1f) as char);
+        }
+        keys.push_str(rest.as_str());
+    }
+    keys
 }
 
 /// Waits for the end of a report that has begun.
@@ -195,7 +211,7 @@ impl Action {
     fn missed(&self) -> String {
         match self {
             Action::Expect(texts) => format!("did not print `{}`", texts.join("` or `")),
-            Action::Send(text) => format!("did not take `{text}`"),
+            Action::Send(text) => format!("did not take `{}`", text.trim_end()),
             Action::Exit(code) => format!("did not exit with code {code}"),
         }
     }
@@ -219,9 +235,10 @@ mod tests {
 
     #[test]
     fn a_script_is_read_line_by_line() {
-        let script =
-            Script::parse("# hello\n\nexpect 4 cores | cores=4\nlimit 5\nsend help me\nexit 0\n")
-                .unwrap();
+        let script = Script::parse(
+            "# hello\n\nexpect 4 cores | cores=4\nlimit 5\nsend help me\ntype a^I^[[A\nexit 0\n",
+        )
+        .unwrap();
         assert_eq!(
             script.steps,
             [
@@ -229,7 +246,8 @@ mod tests {
                     Action::Expect(vec!["4 cores".into(), "cores=4".into()]),
                     USUAL_LIMIT
                 ),
-                (Action::Send("help me".into()), Duration::from_secs(5)),
+                (Action::Send("help me\r".into()), Duration::from_secs(5)),
+                (Action::Send("a\t\x1b[A".into()), Duration::from_secs(5)),
                 (Action::Exit(0), Duration::from_secs(5)),
             ]
         );

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::problem::Result;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{fixtures, host, idle, long, matrix, scripted, suite, torture};
+use crate::{fixtures, host, idle, long, matrix, scripted, serial, suite, torture};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +83,7 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
         report,
     );
     shell(&usual, images, &options.filter, report);
+    serial::run(&usual, images, &options.filter, report);
     blink(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
     tortured(&usual, images, &options.filter, report);
