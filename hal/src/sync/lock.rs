@@ -1,7 +1,7 @@
 //! The one lock of hal, boot, drivers and kernel: a spin lock that masks
 //! interrupts while it is held, so that a handler on the same core cannot meet
-//! it half way. Held for a bounded few instructions; by the console, until it
-//! writes by interrupts, for a line.
+//! it half way. Held for a bounded few instructions; by the console for a line,
+//! which goes into a ring, or is sent by hand where that has no room or nobody drives the port.
 //!
 //! Locks are taken by rising [`Rank`] only, so no two cores ever wait for each
 //! other. With debug assertions each lock looks at that, also when nobody else
