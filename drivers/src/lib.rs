@@ -3,6 +3,8 @@
 //! | | |
 //! |---|---|
 //! | `serial` | serial ports, 16550 and PL011: by hand, and driven by their interrupts |
+//! | `block` | disks, whoever drives them |
+//! | `link` | what carries frames of a network, whoever drives it |
 //! | `gpio` | pins of a Raspberry Pi |
 //! | `clock_of_day` | PL031: the time of day, and an alarm; the example of a driver |
 
@@ -12,6 +14,9 @@
 extern crate alloc;
 
 #[cfg(feature = "alloc")]
+pub mod block;
+#[cfg(feature = "alloc")]
 pub mod clock_of_day;
 pub mod gpio;
+pub mod link;
 pub mod serial;
