@@ -32,6 +32,7 @@ use executor::{
     task::yield_now,
     time::{self, sleep_until},
 };
+use hal::sync::Lock;
 use smoltcp::{
     iface::{self, PollResult, SocketSet},
     socket::{dhcpv4, dns},
@@ -73,7 +74,7 @@ pub struct Interface {
     /// Rings when its addresses change.
     pub changed: Notify,
     /// What it is called in the network, once that is known.
-    pub config: Mutex<Option<Static>>,
+    pub config: Lock<Option<Static>>,
     /// Names that are asked for, until the task has seen them.
     pub questions: Mutex<Vec<Question>>,
     todo: Sender<Arc<Socket>>,
@@ -86,7 +87,7 @@ impl Interface {
             hardware,
             counters: Counters::default(),
             changed: Notify::new(),
-            config: Mutex::new(None),
+            config: Lock::new(None),
             questions: Mutex::new(Vec::new()),
             todo,
         }
@@ -238,7 +239,7 @@ impl Runner {
         let kind = address_of(&self.frame, self.interface.hardware.is_some());
         match kind {
             Kind::For(address) | Kind::Opens(address) => {
-                let found = self.shared.table.lock().await.find(&address);
+                let found = self.shared.table.lock().find(&address);
                 match found {
                     Some(socket) if !self.is_to_be_replaced(&socket, kind).await => {
                         self.serve(&socket, true).await;
@@ -296,7 +297,7 @@ impl Runner {
         let Address::Tcp(here, _) = address else {
             return;
         };
-        let backlog = self.shared.table.lock().await.listener(here.port());
+        let backlog = self.shared.table.lock().listener(here.port());
         let Some(backlog) = backlog.filter(|_| self.smoltcp.has_ip_addr(*here.ip())) else {
             return self.serve_nobody();
         };
@@ -307,7 +308,7 @@ impl Runner {
         };
         let socket = Socket::new(address, self.interface.clone(), cell);
         self.interface.counters.open.fetch_add(1, Relaxed);
-        self.shared.table.lock().await.insert(socket.clone());
+        self.shared.table.lock().insert(socket.clone());
         self.serve(&socket, true).await;
     }
 
@@ -449,9 +450,8 @@ impl Runner {
 
     /// A socket is not found by frames any more.
     async fn forget(&mut self, socket: &Arc<Socket>) {
-        if self.shared.table.lock().await.remove(socket)
-            && matches!(socket.address, Address::Tcp(..))
-        {
+        let removed = self.shared.table.lock().remove(socket);
+        if removed.is_some() && matches!(socket.address, Address::Tcp(..)) {
             self.interface.counters.open.fetch_sub(1, Relaxed);
         }
         if let Ok(mut cell) = socket.lock().await {
@@ -494,7 +494,7 @@ impl Runner {
             ),
             None => log::info!("{} has no address any more", self.interface.name),
         }
-        *self.interface.config.lock().await = config;
+        *self.interface.config.lock() = config;
         self.interface.changed.notify_waiters();
     }
 
@@ -503,7 +503,7 @@ impl Runner {
         log::warn!("{} is gone", self.interface.name);
         self.configure(None).await;
         self.todo.close();
-        let all = self.shared.take_all(&self.interface).await;
+        let all = self.shared.take_all(&self.interface);
         for socket in all {
             if let Ok(mut cell) = socket.lock().await {
                 if matches!(socket.address, Address::Tcp(..)) {

@@ -99,7 +99,7 @@ impl Net {
         if name == "localhost" {
             return Ok(alloc::vec![Ipv4Addr::LOCALHOST]);
         }
-        let (interface, own) = self.names().await.ok_or(NetError::Unreachable)?;
+        let (interface, own) = self.names().ok_or(NetError::Unreachable)?;
         let (answer, answered) = oneshot::channel();
         interface.questions.lock().await.push(Question {
             name: name.into(),

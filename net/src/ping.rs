@@ -30,7 +30,7 @@ impl Drop for Left {
 impl Net {
     /// Asks somebody for an answer: how long that took.
     pub async fn ping(&self, who: Ipv4Addr, patience: Duration) -> Result<Duration, NetError> {
-        let (interface, _) = self.route(who).await?;
+        let (interface, _) = self.route(who)?;
         let mut socket = icmp::Socket::new(datagrams(1, 128)?, datagrams(1, 128)?);
         let make = |address| {
             let Address::Echo(ident) = address else {
@@ -50,7 +50,7 @@ impl Net {
             sent.map_err(|_| NetError::Unreachable)?;
             Ok(Socket::new(address, interface, Cell::new(socket)))
         };
-        let socket = self.place(At::AnyPort(Address::Echo), make).await?;
+        let socket = self.place(At::AnyPort(Address::Echo), make)?;
         let began = Instant::now();
         let left = Left(socket.clone());
         socket.list(socket.lock().await?);

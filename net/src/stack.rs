@@ -11,11 +11,8 @@ use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering::Relaxed;
 use drivers::link::Link;
-use executor::{
-    Priority,
-    sync::{Mutex, channel::unbounded},
-    task::Builder,
-};
+use executor::{Priority, sync::channel::unbounded, task::Builder};
+use hal::sync::{Lock, Rank, ranked};
 
 /// Ports that are given to who does not say which he wants.
 const FIRST_PORT: u16 = 32768;
@@ -85,10 +82,11 @@ struct Attached {
     own: Arc<Socket>,
 }
 
-/// What the tasks of all interfaces share.
+/// What the tasks of all interfaces share. Locks of the kernel's kind, for a search each: thousands of tasks may connect at
+/// once, and a mutex would have to look at all of them, and their priorities, whenever it is handed over.
 pub struct Shared {
-    pub table: Mutex<Table>,
-    attached: Mutex<Vec<Attached>>,
+    pub table: Lock<Table>,
+    attached: Lock<Vec<Attached>>,
 }
 
 /// Which socket is for what.
@@ -107,15 +105,13 @@ impl Table {
         self.sockets.insert(socket.address, socket);
     }
 
-    /// Removes it, unless another has taken its place.
-    pub fn remove(&mut self, socket: &Arc<Socket>) -> bool {
-        let is_it = self
-            .find(&socket.address)
-            .is_some_and(|other| Arc::ptr_eq(&other, socket));
-        if is_it {
-            self.sockets.remove(&socket.address);
+    /// Removes it, unless another has taken its place. What is returned is dropped without the lock: it may be the last of its kind.
+    pub fn remove(&mut self, socket: &Arc<Socket>) -> Option<Arc<Socket>> {
+        let other = self.sockets.get(&socket.address)?;
+        if !Arc::ptr_eq(other, socket) {
+            return None;
         }
-        is_it
+        self.sockets.remove(&socket.address)
     }
 
     /// Who listens at a port.
@@ -150,13 +146,12 @@ impl Table {
 
 impl Shared {
     /// Takes all sockets of an interface out of the table.
-    pub async fn take_all(&self, interface: &Arc<Interface>) -> Vec<Arc<Socket>> {
+    pub fn take_all(&self, interface: &Arc<Interface>) -> Vec<Arc<Socket>> {
         let is_its = |socket: &Arc<Socket>| Arc::ptr_eq(&socket.interface, interface);
         self.attached
             .lock()
-            .await
             .retain(|attached| !Arc::ptr_eq(&attached.interface, interface));
-        let mut table = self.table.lock().await;
+        let mut table = self.table.lock();
         let all = table.sockets.values().filter(|socket| is_its(socket));
         let all: Vec<_> = all.cloned().collect();
         for socket in &all {
@@ -177,24 +172,27 @@ impl Net {
     pub fn new() -> Self {
         let now = executor::time::Instant::now().as_nanos();
         Self(Arc::new(Shared {
-            table: Mutex::new(Table {
-                sockets: BTreeMap::new(),
-                listeners: BTreeMap::new(),
-                // Not the same after each start: the other side may remember the last.
-                next_port: FIRST_PORT | (now / 1000) as u16,
-            }),
-            attached: Mutex::new(Vec::new()),
+            table: ranked(
+                Rank::Growing,
+                Table {
+                    sockets: BTreeMap::new(),
+                    listeners: BTreeMap::new(),
+                    // Not the same after each start: the other side may remember the last.
+                    next_port: FIRST_PORT | (now / 1000) as u16,
+                },
+            ),
+            attached: ranked(Rank::Growing, Vec::new()),
         }))
     }
 
     /// Makes an interface of a link, and spawns its task on this runtime.
-    pub async fn attach(
+    pub fn attach(
         &self,
         name: &str,
         link: Box<dyn Link>,
         addresses: Addresses,
     ) -> Result<(), NetError> {
-        let mut attached = self.0.attached.lock().await;
+        let mut attached = self.0.attached.lock();
         if attached.iter().any(|other| other.interface.name == name) {
             return Err(NetError::InUse);
         }
@@ -215,15 +213,15 @@ impl Net {
     }
 
     /// All interfaces.
-    pub async fn interfaces(&self) -> Vec<InterfaceInfo> {
+    pub fn interfaces(&self) -> Vec<InterfaceInfo> {
         let mut all = Vec::new();
-        let attached = self.0.attached.lock().await;
+        let attached = self.0.attached.lock();
         for Attached { interface, .. } in attached.iter() {
             let counters = &interface.counters;
             all.push(InterfaceInfo {
                 name: interface.name.clone(),
                 hardware: interface.hardware,
-                config: *interface.config.lock().await,
+                config: *interface.config.lock(),
                 frames: [&counters.received, &counters.sent, &counters.not_sent]
                     .map(|counter| counter.load(Relaxed)),
                 connections: [
@@ -238,14 +236,14 @@ impl Net {
 
     /// Waits until an interface has an address, and returns that. Unreachable: there is no interface of that name.
     pub async fn address_of(&self, name: &str) -> Result<Static, NetError> {
-        let attached = self.0.attached.lock().await;
+        let attached = self.0.attached.lock();
         let found = attached.iter().find(|other| other.interface.name == name);
         let interface = found.ok_or(NetError::Unreachable)?.interface.clone();
         drop(attached);
         loop {
             // Made before the look: what changes in between is heard.
             let changed = interface.changed.notified();
-            if let Some(config) = *interface.config.lock().await {
+            if let Some(config) = *interface.config.lock() {
                 return Ok(config);
             }
             changed.await;
@@ -257,10 +255,10 @@ impl Net {
     }
 
     /// By which interface somebody is reached, and its own address.
-    pub(crate) async fn route(&self, to: Ipv4Addr) -> Result<(Arc<Interface>, Ipv4Addr), NetError> {
+    pub(crate) fn route(&self, to: Ipv4Addr) -> Result<(Arc<Interface>, Ipv4Addr), NetError> {
         let mut by_gateway = None;
-        for Attached { interface, .. } in self.0.attached.lock().await.iter() {
-            let Some(config) = *interface.config.lock().await else {
+        for Attached { interface, .. } in self.0.attached.lock().iter() {
+            let Some(config) = *interface.config.lock() else {
                 continue;
             };
             if config.has(to) {
@@ -274,13 +272,13 @@ impl Net {
     }
 
     /// The interface of an address of this machine; of 0.0.0.0: the first that leads to others, or else the first.
-    pub(crate) async fn interface_at(
+    pub(crate) fn interface_at(
         &self,
         own: Ipv4Addr,
     ) -> Result<(Arc<Interface>, Ipv4Addr), NetError> {
         let mut first = None;
-        for Attached { interface, .. } in self.0.attached.lock().await.iter() {
-            let Some(config) = *interface.config.lock().await else {
+        for Attached { interface, .. } in self.0.attached.lock().iter() {
+            let Some(config) = *interface.config.lock() else {
                 continue;
             };
             let found = (interface.clone(), config.address);
@@ -295,9 +293,9 @@ impl Net {
     }
 
     /// An interface by which names can be asked for, and its own sockets.
-    pub(crate) async fn names(&self) -> Option<(Arc<Interface>, Arc<Socket>)> {
-        for Attached { interface, own } in self.0.attached.lock().await.iter() {
-            let config = *interface.config.lock().await;
+    pub(crate) fn names(&self) -> Option<(Arc<Interface>, Arc<Socket>)> {
+        for Attached { interface, own } in self.0.attached.lock().iter() {
+            let config = *interface.config.lock();
             if config.is_some_and(|config| config.names.is_some()) {
                 return Some((interface.clone(), own.clone()));
             }
@@ -306,12 +304,12 @@ impl Net {
     }
 
     /// A socket's place in the table: at this address, or at one with a port that nobody has.
-    pub(crate) async fn place(
+    pub(crate) fn place(
         &self,
         at: At<impl Fn(u16) -> Address>,
         make: impl FnOnce(Address) -> Result<Arc<Socket>, NetError>,
     ) -> Result<Arc<Socket>, NetError> {
-        let mut table = self.0.table.lock().await;
+        let mut table = self.0.table.lock();
         let address = match at {
             At::Just(address) if table.sockets.contains_key(&address) => {
                 return Err(NetError::InUse);
@@ -325,8 +323,8 @@ impl Net {
     }
 
     /// How many sockets there are.
-    pub async fn sockets(&self) -> usize {
-        self.0.table.lock().await.sockets.len()
+    pub fn sockets(&self) -> usize {
+        self.0.table.lock().sockets.len()
     }
 }
 

@@ -32,7 +32,7 @@ impl Drop for UdpSocket {
 impl UdpSocket {
     /// At this address, of an interface that has it; 0.0.0.0 is that by which others are reached. Port 0 is one that nobody has.
     pub async fn bind(net: &Net, at: SocketAddrV4) -> Result<Self, NetError> {
-        let (interface, own) = net.interface_at(*at.ip()).await?;
+        let (interface, own) = net.interface_at(*at.ip())?;
         let mut socket = udp::Socket::new(datagrams(COUNT, BYTES)?, datagrams(COUNT, BYTES)?);
         let place = match at.port() {
             0 => At::AnyPort(Address::Udp),
@@ -46,7 +46,7 @@ impl UdpSocket {
             socket.bind(end).map_err(|_| NetError::InUse)?;
             Ok(Socket::new(address, interface, Cell::new(socket)))
         };
-        let socket = net.place(place, make).await?;
+        let socket = net.place(place, make)?;
         let Address::Udp(port) = socket.address else {
             unreachable!("made above");
         };

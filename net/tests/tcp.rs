@@ -140,7 +140,7 @@ fn who_connects_to_nobody_is_told_why_not() {
         let outside = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80);
         let unreachable = TcpStream::connect(&net, outside).await;
         assert_eq!(unreachable.unwrap_err(), NetError::Unreachable);
-        assert_eq!(net.sockets().await, 0, "none of these is left behind");
+        assert_eq!(net.sockets(), 0, "none of these is left behind");
 
         // Nobody has this address on the wire.
         let (here, _there, _) = pair(Faults::default(), 0).await;
@@ -222,7 +222,7 @@ fn a_full_backlog_makes_others_wait_and_loses_nobody() {
             })
             .collect();
         // Until somebody was left waiting.
-        while net.interfaces().await[0].connections[2] == 0 {
+        while net.interfaces()[0].connections[2] == 0 {
             sleep(Duration::from_millis(1)).await;
         }
         let mut seen = Vec::new();
@@ -288,7 +288,7 @@ fn a_wire_that_is_cut_ends_its_connections() {
         scissors.cut();
         assert_eq!(waits.await.unwrap(), Err(NetError::Reset));
         assert_eq!(writes.write(b"y").await, Err(NetError::Reset));
-        assert!(here.interfaces().await.is_empty());
+        assert!(here.interfaces().is_empty());
         let gone = TcpStream::connect(&here, to).await;
         assert_eq!(gone.unwrap_err(), NetError::Unreachable);
     }));
@@ -337,9 +337,9 @@ fn what_is_closed_is_forgotten() {
             read_exactly(&mut stream, &mut [0]).await.unwrap();
         }
         // Those that wait for late segments are bounded; the other ends go as soon as both are closed.
-        while net.sockets().await > 256 {
+        while net.sockets() > 256 {
             sleep(Duration::from_millis(1)).await;
         }
-        assert!(net.interfaces().await[0].connections[0] <= 256);
+        assert!(net.interfaces()[0].connections[0] <= 256);
     }));
 }

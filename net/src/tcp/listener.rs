@@ -73,7 +73,7 @@ impl TcpListener {
             opened: sender,
             count: AtomicUsize::new(0),
         });
-        let mut table = net.shared().table.lock().await;
+        let mut table = net.shared().table.lock();
         table.listen(port, backlog.clone())?;
         Ok(Self {
             port,

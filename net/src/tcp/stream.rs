@@ -110,14 +110,12 @@ impl TcpStream {
         to: SocketAddrV4,
         options: Options,
     ) -> Result<Self, NetError> {
-        let (interface, own) = net.route(*to.ip()).await?;
+        let (interface, own) = net.route(*to.ip())?;
         let mut cell = options.cell()?;
         cell.connects_to = Some(to);
         let open = &interface.counters.open;
         let make = |address| Ok(Socket::new(address, interface.clone(), cell));
-        let socket = net
-            .place(At::AnyPort(|port| Address::Tcp(end(own, port), to)), make)
-            .await?;
+        let socket = net.place(At::AnyPort(|port| Address::Tcp(end(own, port), to)), make)?;
         open.fetch_add(1, Relaxed);
         let began = Instant::now();
         // From here on it is closed when this is dropped.

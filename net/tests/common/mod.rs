@@ -151,9 +151,7 @@ pub fn runtime(workers: usize) -> Runtime {
 pub async fn alone() -> Net {
     let net = Net::new();
     let own = Addresses::Static(Static::LOOPBACK);
-    net.attach("lo", Box::new(Loopback::new()), own)
-        .await
-        .unwrap();
+    net.attach("lo", Box::new(Loopback::new()), own).unwrap();
     net.address_of("lo").await.unwrap();
     net
 }
@@ -173,7 +171,6 @@ pub async fn pair(faults: Faults, seed: u64) -> (Net, Net, Scissors) {
             names: None,
         };
         net.attach("eth0", Box::new(link), Addresses::Static(own))
-            .await
             .unwrap();
         net.address_of("eth0").await.unwrap();
     }
