@@ -14,6 +14,7 @@
 //! | `frames` | which socket a frame is for |
 //! | `socket` | a socket, and who waits for it |
 //! | [`Loopback`] | a link to oneself |
+//! | [`echo`], [`http`] | two servers |
 //!
 //! **The way of a frame.** The device interrupts and wakes the interface's task. That takes the frame out of the device's buffer, finds the socket
 //! in the table, locks it, lets smoltcp see the frame with that one socket, and wakes who reads there, after it is unlocked. **And back:** who writes locks the
@@ -26,8 +27,10 @@
 
 extern crate alloc;
 
+pub mod echo;
 mod error;
 mod frames;
+pub mod http;
 mod interface;
 mod lookup;
 mod loopback;
