@@ -3,7 +3,7 @@
 //! How often this context has masked is counted in its context block, so
 //! guards may be dropped in any order: interrupts come back with the last.
 
-use crate::{arch, board, context};
+use crate::{arch, board, context, mmio::Window};
 use core::{marker::PhantomData, sync::atomic::Ordering::Relaxed};
 
 /// Interrupts are masked on this core while this lives.
@@ -67,7 +67,8 @@ pub fn wait(_masked: &Masked) {
 }
 
 /// A device interrupt line, numbered as the board's interrupt controller does:
-/// a global system interrupt on a PC, an INTID of a GIC, a GPU line of a Pi 3.
+/// a global system interrupt on a PC, an INTID of a GIC, a GPU line of a Pi 3;
+/// or beyond those, a message ([`Message`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub u32);
 
@@ -79,4 +80,41 @@ pub fn enable_line(line: Line, core: usize) -> usize {
 /// Stops the line's interrupts.
 pub fn disable_line(line: Line) {
     board::disable_line(line);
+}
+
+/// How a line says that there is something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// It rises.
+    Edge,
+    /// It is up.
+    Level,
+}
+
+/// Says how a line comes, where the interrupt controller can be told; the line is disabled then.
+pub fn set_trigger(line: Line, trigger: Trigger) {
+    arch::set_trigger(line.0, trigger);
+}
+
+/// A line of one device, which sends messages instead of having a wire (MSI-X). Given back when this is dropped.
+#[derive(Debug)]
+pub struct Message(Line);
+
+impl Message {
+    /// Takes a free line, and binds it to this entry of the device's table: [`enable_line`] writes there where messages go, and lets them
+    /// through; until then, and after [`disable_line`], the entry is masked. `None`: this machine has none, or none left.
+    pub fn reserve(entry: Window) -> Option<Self> {
+        arch::reserve_message(entry).map(|line| Self(Line(line)))
+    }
+
+    /// Its line.
+    pub fn line(&self) -> Line {
+        self.0
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        arch::release_message(self.0.0);
+    }
 }

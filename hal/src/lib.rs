@@ -29,6 +29,8 @@ pub mod clock;
 #[cfg(not(loom))]
 pub mod context;
 #[cfg(not(loom))]
+pub mod dma;
+#[cfg(not(loom))]
 pub mod io;
 #[cfg(not(loom))]
 pub mod irq;
@@ -36,6 +38,8 @@ pub mod irq;
 pub mod layout;
 #[cfg(not(loom))]
 pub mod lot;
+#[cfg(not(loom))]
+pub mod mmio;
 #[cfg(not(loom))]
 pub mod paging;
 #[cfg(not(loom))]

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | cores | `Core`, `this_core`, `local`, `set_local`, `current`, `current_anew`, `set_current`, `kick`, `send_stop`, `has_nmi`, `send_nmi`, `halt`, `pause`, `here`, `in_trap` |
 //! | interrupts | `PREEMPTS`, `irq_mask`, `irq_enable`, `irq_are_enabled`, `wait_for_interrupt` |
+//! | lines | `enable_line`, `disable_line`, `set_trigger`, `reserve_message`, `release_message` |
+//! | devices | `read_port`, `write_port`, `physical`, `order_memory`, `order_before_registers` |
 //! | time | `counter`, `cycles`, `timer_arm`, `timer_disarm` |
 //! | contexts | `Frame`, `switch`, `touch_below`, `enter`, `leave`, `is_told` |
 //! | memory | `paging::{leaf, table, decode, flush_page, flush_all, after_map, ..}`, `probe::{read, write, call}` |

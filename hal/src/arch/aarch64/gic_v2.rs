@@ -4,9 +4,9 @@
 //! takes `&mut self` to acknowledge, though each core sees registers of its own.
 
 use super::interrupts::{
-    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, meaning,
+    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, configure, meaning,
 };
-use crate::{cores::MAX_CORES, paging::MapError};
+use crate::{cores::MAX_CORES, irq::Trigger, paging::MapError};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 static DISTRIBUTOR: Registers = Registers::new();
@@ -114,6 +114,11 @@ pub fn enable_line(line: u32, core: usize) {
     DISTRIBUTOR.write_byte(PRIORITY + index, USUAL);
     DISTRIBUTOR.write_byte(TARGETS + index, MASKS[core].load(Relaxed) as u8);
     DISTRIBUTOR.write(ENABLE + 4 * (index / 32), 1 << (line % 32));
+}
+
+pub fn set_trigger(line: u32, trigger: Trigger) {
+    disable_line(line);
+    configure(&DISTRIBUTOR, line, trigger);
 }
 
 pub fn disable_line(line: u32) {

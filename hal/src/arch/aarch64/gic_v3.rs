@@ -1,9 +1,9 @@
 //! GIC with system registers: QEMU's `gic-version=3`, and most servers.
 
 use super::interrupts::{
-    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, meaning,
+    Claim, KICK, NMI, NMI_PRIORITY, PRIORITY as USUAL, Registers, TIMER, configure, meaning,
 };
-use crate::{cores::MAX_CORES, paging::MapError, sync::Lock};
+use crate::{cores::MAX_CORES, irq::Trigger, paging::MapError, sync::Lock};
 use core::{
     arch::asm,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -180,6 +180,11 @@ pub fn enable_line(line: u32, core: usize) {
         (affinity >> 24) << 32 | affinity & 0xff_ffff,
     );
     DISTRIBUTOR.write(ENABLE + word, bit);
+}
+
+pub fn set_trigger(line: u32, trigger: Trigger) {
+    disable_line(line);
+    configure(&DISTRIBUTOR, line, trigger);
 }
 
 pub fn disable_line(line: u32) {

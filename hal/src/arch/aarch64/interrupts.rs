@@ -3,8 +3,9 @@
 use super::{bcm2836, gic_v2, gic_v3, timer_disarm};
 use crate::{
     board::{self, Interrupts},
-    irq::Line,
+    irq::{Line, Trigger},
     paging::MapError,
+    sync::Lock,
     traps,
 };
 
@@ -120,6 +121,15 @@ pub fn enable_line(line: u32, core: usize) {
     }
 }
 
+/// Says how a device line comes. A Pi 3's all come by levels.
+pub fn set_trigger(line: u32, trigger: Trigger) {
+    match board::platform().interrupts {
+        Interrupts::GicV2 { .. } => gic_v2::set_trigger(line, trigger),
+        Interrupts::GicV3 { .. } => gic_v3::set_trigger(line, trigger),
+        Interrupts::Bcm2836 { .. } | Interrupts::Apic { .. } | Interrupts::Host => {}
+    }
+}
+
 /// Stops a device line.
 pub fn disable_line(line: u32) {
     match board::platform().interrupts {
@@ -163,6 +173,24 @@ pub fn meaning(number: u32) -> Claim {
         TIMER => Claim::Timer,
         line => Claim::Line(line),
     }
+}
+
+/// Where a distributor keeps how its lines come: two bits each.
+const CONFIGURATION: usize = 0xc00;
+
+/// Says how a line of a GIC comes. It must be disabled meanwhile.
+pub fn configure(distributor: &Registers, line: u32, trigger: Trigger) {
+    // A word is shared with other lines.
+    static CONFIGURATIONS: Lock<()> = Lock::new(());
+    let _held = CONFIGURATIONS.lock();
+    let word = CONFIGURATION + 4 * (line as usize / 16);
+    let edge = 2 << (2 * (line % 16));
+    let others = distributor.read(word) & !edge;
+    let own = match trigger {
+        Trigger::Edge => edge,
+        Trigger::Level => 0,
+    };
+    distributor.write(word, others | own);
 }
 
 /// Device registers at a fixed place.

@@ -14,7 +14,9 @@ mod switch;
 mod trap;
 
 pub(crate) use crate::preempt::portable::{enter, is_told, leave};
-pub use interrupts::{disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop};
+pub use interrupts::{
+    disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop, set_trigger,
+};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{clock, context::ContextBlock, cores::MAX_CORES, irq};
@@ -268,7 +270,7 @@ pub fn timer_disarm() {
 ///
 /// # Safety
 /// None needed.
-pub unsafe fn read_port(_: u16) -> u8 {
+pub unsafe fn read_port<T>(_: u16) -> T {
     unreachable!("no board with this architecture has I/O ports")
 }
 
@@ -276,6 +278,33 @@ pub unsafe fn read_port(_: u16) -> u8 {
 ///
 /// # Safety
 /// None needed.
-pub unsafe fn write_port(_: u16, _: u8) {
+pub unsafe fn write_port<T>(_: u16, _: T) {
     unreachable!("no board with this architecture has I/O ports")
 }
+
+/// Physical address of what is in the direct map.
+pub fn physical(address: *const u8) -> u64 {
+    crate::layout::direct_to_phys(address.addr())
+}
+
+/// Orders all accesses to memory, as devices see them too.
+#[inline]
+pub fn order_memory() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dmb osh", options(nostack, preserves_flags)) };
+}
+
+/// A register may be written before what was written to memory has arrived there: this waits for it.
+#[inline]
+pub fn order_before_registers() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dsb osh", options(nostack, preserves_flags)) };
+}
+
+/// No controller of these takes messages: a GICv3's service for them is not driven.
+pub fn reserve_message(_: crate::mmio::Window) -> Option<u32> {
+    None
+}
+
+/// There is none.
+pub fn release_message(_: u32) {}

@@ -8,7 +8,11 @@ use super::{
     bring_up,
     threads::{Core, core, core_of},
 };
-use crate::{clock, context, flush, irq::Line, stop, traps};
+use crate::{
+    clock, context, flush,
+    irq::{Line, Trigger},
+    stop, traps,
+};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::{sync::PoisonError, time::Duration};
 
@@ -117,6 +121,9 @@ fn raise(id: usize, what: u32) {
 pub fn enable_line(line: u32, core: usize) {
     ROUTES[line as usize].store(core as u32 + 1, Relaxed);
 }
+
+/// A line comes whenever it is raised.
+pub fn set_trigger(_: u32, _: Trigger) {}
 
 /// Stops the line's interrupts.
 pub fn disable_line(line: u32) {

@@ -28,7 +28,7 @@ pub(crate) use crate::preempt::portable::{enter, is_told, leave};
 pub use blocking::Threads;
 pub use interrupts::{
     disable_line, enable_line, has_nmi, in_trap, irq_are_enabled, irq_enable, irq_mask, kick,
-    pause, send_nmi, send_stop, timer_arm, timer_disarm, wait_for_interrupt,
+    pause, send_nmi, send_stop, set_trigger, timer_arm, timer_disarm, wait_for_interrupt,
 };
 pub use pool::{FREE_AT_START, add_core, usable, usual};
 #[cfg(asan)]
@@ -40,7 +40,14 @@ pub use threads::Core;
 pub use unwind::{Payload, catch, is_panicking, message, resume};
 
 use crate::{clock, context::ContextBlock};
-use core::{arch::asm, ptr::NonNull, sync::atomic::Ordering::Relaxed};
+use core::{
+    arch::asm,
+    ptr::NonNull,
+    sync::atomic::{
+        Ordering::{Relaxed, SeqCst},
+        fence,
+    },
+};
 use std::{sync::OnceLock, time::Instant};
 
 /// Interrupts come only where a thread lets them in.
@@ -134,7 +141,7 @@ pub fn registers_survive(_seed: u64, _turns: u64) -> bool {
 ///
 /// # Safety
 /// None needed.
-pub unsafe fn read_port(_: u16) -> u8 {
+pub unsafe fn read_port<T>(_: u16) -> T {
     unreachable!("the host has no I/O ports")
 }
 
@@ -142,6 +149,29 @@ pub unsafe fn read_port(_: u16) -> u8 {
 ///
 /// # Safety
 /// None needed.
-pub unsafe fn write_port(_: u16, _: u8) {
+pub unsafe fn write_port<T>(_: u16, _: T) {
     unreachable!("the host has no I/O ports")
 }
+
+/// What plays a device in a test is in this process, and finds memory where it is.
+pub fn physical(address: *const u8) -> u64 {
+    address.expose_provenance() as u64
+}
+
+/// Orders all accesses to memory.
+pub fn order_memory() {
+    fence(SeqCst);
+}
+
+/// The same: there are no registers.
+pub fn order_before_registers() {
+    fence(SeqCst);
+}
+
+/// Nothing sends messages.
+pub fn reserve_message(_: crate::mmio::Window) -> Option<u32> {
+    None
+}
+
+/// There is none.
+pub fn release_message(_: u32) {}

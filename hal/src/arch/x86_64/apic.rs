@@ -3,7 +3,7 @@
 //! xAPIC registers in memory: QEMU's TCG has neither x2APIC nor a TSC deadline,
 //! and every PC has these.
 
-use super::{counter, pm_timer, this_core};
+use super::{counter, messages, pm_timer, this_core};
 use crate::{
     clock,
     cores::MAX_CORES,
@@ -154,14 +154,23 @@ pub fn send_startup(id: u32, page: u8) {
 
 /// Lets a device line through to `core`.
 pub fn enable_line(line: u32, core: usize) {
+    if messages::is_message(line) {
+        return messages::enable(line, IDS[core].load(Relaxed));
+    }
     let vector = FIRST_LINE as u32 + line;
     // Edge, active high: what ISA devices such as the serial ports are.
     write_io(0x11 + 2 * line, IDS[core].load(Relaxed) << 24);
     write_io(0x10 + 2 * line, vector);
 }
 
+/// All lines come by edges.
+pub fn set_trigger(_: u32, _: irq::Trigger) {}
+
 /// Stops a device line.
 pub fn disable_line(line: u32) {
+    if messages::is_message(line) {
+        return messages::disable(line);
+    }
     write_io(0x10 + 2 * line, MASKED);
 }
 

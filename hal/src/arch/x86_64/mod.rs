@@ -3,6 +3,7 @@
 
 pub mod apic;
 pub mod bring_up;
+mod messages;
 pub mod paging;
 mod pm_timer;
 pub mod power;
@@ -11,9 +12,10 @@ mod switch;
 mod trap;
 
 pub use apic::{
-    disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop, timer_arm,
-    timer_disarm,
+    disable_line, enable_line, has_nmi, kick, kick_self, send_nmi, send_stop, set_trigger,
+    timer_arm, timer_disarm,
 };
+pub use messages::{release_message, reserve_message};
 pub use switch::{Frame, registers_survive, switch, touch_below};
 
 use crate::{context::ContextBlock, cores::MAX_CORES, preempt::TOLD};
@@ -22,8 +24,13 @@ use core::{
     cell::UnsafeCell,
     mem::offset_of,
     ptr::NonNull,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+        fence,
+    },
 };
+use x86_64::structures::port::{PortRead, PortWrite};
 
 /// How deep traps may nest in handlers: a fault in one, a probe in the report of that fault, and a
 /// fault in the probe's own handling.
@@ -284,20 +291,37 @@ pub fn cycles() -> u64 {
     counter()
 }
 
-/// Reads a byte from an I/O port.
+/// Reads from an I/O port.
 ///
 /// # Safety
 /// The port belongs to the caller's device.
-pub unsafe fn read_port(port: u16) -> u8 {
+pub unsafe fn read_port<T: PortRead>(port: u16) -> T {
     // SAFETY: the caller's promise.
-    unsafe { x86_64::instructions::port::Port::new(port).read() }
+    unsafe { T::read_from_port(port) }
 }
 
-/// Writes a byte to an I/O port.
+/// Writes to an I/O port.
 ///
 /// # Safety
 /// The port belongs to the caller's device.
-pub unsafe fn write_port(port: u16, value: u8) {
+pub unsafe fn write_port<T: PortWrite>(port: u16, value: T) {
     // SAFETY: the caller's promise.
-    unsafe { x86_64::instructions::port::Port::new(port).write(value) }
+    unsafe { T::write_to_port(port, value) }
+}
+
+/// Physical address of what is in the direct map.
+pub fn physical(address: *const u8) -> u64 {
+    crate::layout::direct_to_phys(address.addr())
+}
+
+/// Stores are seen in order; a load may still come before a store that precedes it, which this forbids.
+#[inline]
+pub fn order_memory() {
+    fence(SeqCst);
+}
+
+/// Registers are not cached: a store to them comes after all before it.
+#[inline]
+pub fn order_before_registers() {
+    fence(SeqCst);
 }
