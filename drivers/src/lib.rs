@@ -5,6 +5,8 @@
 //! | `serial` | serial ports, 16550 and PL011: by hand, and driven by their interrupts |
 //! | `block` | disks, whoever drives them |
 //! | `link` | what carries frames of a network, whoever drives it |
+//! | `pci` | what there is on PCI, and where its registers and interrupts are |
+//! | `dma` | memory that devices read and write |
 //! | `gpio` | pins of a Raspberry Pi |
 //! | `clock_of_day` | PL031: the time of day, and an alarm; the example of a driver |
 
@@ -17,6 +19,10 @@ extern crate alloc;
 pub mod block;
 #[cfg(feature = "alloc")]
 pub mod clock_of_day;
+#[cfg(feature = "alloc")]
+pub mod dma;
 pub mod gpio;
 pub mod link;
+#[cfg(feature = "alloc")]
+pub mod pci;
 pub mod serial;

@@ -44,6 +44,15 @@ pub enum Registers {
         /// How many.
         count: u16,
     },
+    /// Where its configuration says, which is found on PCI.
+    Pci {
+        /// Which bus.
+        bus: u8,
+        /// Which device there.
+        device: u8,
+        /// Which of its functions.
+        function: u8,
+    },
 }
 
 /// Something that a bus has found.

@@ -43,6 +43,11 @@ pub(super) async fn devices(argument: &str) {
                 alloc::format!("{address:#x}, {length} bytes")
             }
             Registers::Ports { first, count } => alloc::format!("{count} ports at {first:#x}"),
+            Registers::Pci {
+                bus,
+                device,
+                function,
+            } => alloc::format!("pci {bus:02x}:{device:02x}.{function}"),
         };
         let name = info.name.as_deref().unwrap_or("-");
         println!("  {name:<8} {kind:<16} {registers:<24} {}", info.state);
