@@ -31,6 +31,8 @@ pub struct Device {
     pub more_registers: (u64, u64),
     /// Number of its first interrupt at a GIC; 0: none.
     pub line: u32,
+    /// Whether that comes by edges.
+    pub is_edge: bool,
 }
 
 /// What was found.
@@ -191,24 +193,41 @@ fn for_each_device(root: FdtNode<'_>, visit: &mut dyn FnMut(FdtNode<'_>)) {
     }
 }
 
+/// A GIC has no lines from here on.
+const LINES: u32 = 1020;
+
+/// Calls `visit` for each device that is compatible with `name`.
+pub fn for_each_compatible(bytes: &[u8], name: &str, visit: &mut dyn FnMut(Device)) {
+    if let Ok(tree) = Fdt::new(bytes) {
+        for_each_device(tree.root(), &mut |node| {
+            if node.is_compatible(name) {
+                visit(device(node));
+            }
+        });
+    }
+}
+
 fn device(node: FdtNode<'_>) -> Device {
     let mut ranges = registers(node);
     let registers = ranges.next().unwrap_or_default();
     let more_registers = ranges.next().unwrap_or_default();
     // Three cells: 0 for a shared interrupt, its number from 32 on, flags.
-    let line = node
+    let (line, flags) = node
         .property("interrupts")
         .and_then(|property| {
             let mut cells = property.as_prop_encoded_array([1, 1, 1]).ok()?;
-            let [kind, number, _] = cells.next()?;
+            let [kind, number, flags] = cells.next()?;
             let number = number.to_int::<u32>().ok()?;
-            (kind.to_int::<u32>().ok()? == 0).then_some(number + 32)
+            let line = number.checked_add(32).filter(|line| *line < LINES)?;
+            (kind.to_int::<u32>().ok()? == 0).then_some((line, flags.to_int::<u32>().ok()?))
         })
-        .unwrap_or(0);
+        .unwrap_or((0, 0));
     Device {
         registers,
         more_registers,
         line,
+        // Rising, or falling.
+        is_edge: flags & 3 != 0,
     }
 }
 
@@ -264,6 +283,14 @@ mod tests {
             .unwrap();
         fdt.property_array_u32("interrupts", &[0, 1, 4]).unwrap();
         fdt.end_node(uart).unwrap();
+        for (number, line) in [(0, 16), (1, u32::MAX)] {
+            let at = 0xa00_0000 + 0x200 * number;
+            let virtio = fdt.begin_node(&format!("virtio_mmio@{at:x}")).unwrap();
+            fdt.property_string("compatible", "virtio,mmio").unwrap();
+            fdt.property_array_u64("reg", &[at, 0x200]).unwrap();
+            fdt.property_array_u32("interrupts", &[0, line, 1]).unwrap();
+            fdt.end_node(virtio).unwrap();
+        }
         let gic = fdt.begin_node("intc@8000000").unwrap();
         fdt.property_string("compatible", "arm,gic-v3").unwrap();
         fdt.property_array_u64("reg", &[0x800_0000, 0x1_0000, 0x80a_0000, 0xf6_0000])
@@ -327,6 +354,20 @@ mod tests {
         assert_eq!((uart.registers.0, uart.line), (0x900_0000, 33));
         assert_eq!(tree.gic_v3.unwrap().more_registers, (0x80a_0000, 0xf6_0000));
         assert!(tree.gic_v2.is_none());
+        assert!(!uart.is_edge);
+    }
+
+    #[test]
+    fn devices_are_found_by_what_they_are_compatible_with() {
+        let mut found = Vec::new();
+        let bytes = virt("hvc");
+        for_each_compatible(&bytes, "virtio,mmio", &mut |device| found.push(device));
+        let places: Vec<_> = found.iter().map(|device| device.registers).collect();
+        assert_eq!(places, [(0xa00_0000, 0x200), (0xa00_0200, 0x200)]);
+        // One whose interrupt no GIC has is without.
+        assert_eq!((found[0].line, found[0].is_edge), (48, true));
+        assert_eq!(found[1].line, 0);
+        for_each_compatible(b"no tree", "virtio,mmio", &mut |_| panic!("nothing"));
     }
 
     #[test]
