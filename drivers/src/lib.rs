@@ -5,6 +5,7 @@
 //! | `serial` | serial ports, 16550 and PL011: by hand, and driven by their interrupts |
 //! | `block` | disks, whoever drives them |
 //! | `link` | what carries frames of a network, whoever drives it |
+//! | `virtio` | network cards and disks of virtual machines |
 //! | `pci` | what there is on PCI, and where its registers and interrupts are |
 //! | `dma` | memory that devices read and write |
 //! | `gpio` | pins of a Raspberry Pi |
@@ -26,3 +27,5 @@ pub mod link;
 #[cfg(feature = "alloc")]
 pub mod pci;
 pub mod serial;
+#[cfg(feature = "alloc")]
+pub mod virtio;

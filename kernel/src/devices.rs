@@ -1,13 +1,22 @@
-//! The devices of the board: drivers are registered, and what boot and the board's table have found is handed to them.
+//! The devices of the board: drivers are registered, and what boot, the board's table and its buses have found is handed to them.
 
 use crate::console;
-use boot::BootInfo;
-use drivers::clock_of_day::Pl031;
+use alloc::vec::Vec;
+use boot::{BootInfo, devicetree};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use drivers::{
+    clock_of_day::Pl031,
+    pci,
+    virtio::{net::VirtioNet, transport::mmio::Mmio},
+};
 use executor::io::{
     Device, Id, Registers,
     devices::{found, register},
 };
-use hal::{board::Board, irq::Line};
+use hal::{
+    board::Board,
+    irq::{self, Line, Trigger},
+};
 
 /// What QEMU's `virt` has beside what boot finds.
 const CLOCK_OF_VIRT: Device = Device {
@@ -19,14 +28,56 @@ const CLOCK_OF_VIRT: Device = Device {
     line: Some(Line(34)),
 };
 
-/// From here on devices are driven by their interrupts.
+/// From here on devices are driven by their interrupts. Once is enough; what was stopped stays so.
 pub async fn start(info: &BootInfo) {
+    static IS_STARTED: AtomicBool = AtomicBool::new(false);
+    if IS_STARTED.swap(true, Relaxed) {
+        return;
+    }
     register(&console::Uart0).await;
     register(&Pl031).await;
+    register(&VirtioNet).await;
     if let Some(uart) = console::device(info.platform.uart) {
         found(uart).await;
     }
-    if info.platform.board == Board::Virt {
-        found(CLOCK_OF_VIRT).await;
+    let buses = match info.platform.board {
+        Board::Pc => pci::scan(),
+        Board::Virt => {
+            found(CLOCK_OF_VIRT).await;
+            virtio_of_tree(info)
+        }
+        _ => Vec::new(),
+    };
+    for device in buses {
+        found(device).await;
     }
+}
+
+/// The virtio devices of a device tree: many places where one may be, of which few are taken.
+fn virtio_of_tree(info: &BootInfo) -> Vec<Device> {
+    let mut devices = Vec::new();
+    let Some(tree) = info.device_tree() else {
+        return devices;
+    };
+    devicetree::for_each_compatible(tree, "virtio,mmio", &mut |place| {
+        let (address, length) = place.registers;
+        let length = usize::try_from(length).unwrap_or(0);
+        let Some(kind) = Mmio::probe(address, length) else {
+            return;
+        };
+        let line = (place.line != 0).then_some(Line(place.line));
+        if let Some(line) = line {
+            let trigger = match place.is_edge {
+                true => Trigger::Edge,
+                false => Trigger::Level,
+            };
+            irq::set_trigger(line, trigger);
+        }
+        devices.push(Device {
+            id: Id::Virtio(kind),
+            registers: Registers::Memory { address, length },
+            line,
+        });
+    });
+    devices
 }

@@ -18,6 +18,15 @@ pub enum Tree {
     Ghost,
 }
 
+/// Of which kind the virtio devices are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Virtio {
+    /// The second, that of the standard.
+    Modern,
+    /// The first, from before it.
+    Legacy,
+}
+
 /// How emulated time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
@@ -46,6 +55,7 @@ pub struct Machine {
     pub el2: bool,
     pub tree: Tree,
     pub clock: Clock,
+    pub virtio: Virtio,
 }
 
 impl Machine {
@@ -57,6 +67,7 @@ impl Machine {
             el2: false,
             tree: Tree::True,
             clock: Clock::Wall,
+            virtio: Virtio::Modern,
         }
     }
 
@@ -80,6 +91,9 @@ impl Machine {
         if self.el2 {
             id += "-el2";
         }
+        if self.virtio == Virtio::Legacy {
+            id += "-legacy";
+        }
         match self.tree {
             Tree::True => {}
             Tree::None => id += "-no-tree",
@@ -96,6 +110,9 @@ impl Machine {
         }
         if self.el2 {
             title += ", EL2";
+        }
+        if self.virtio == Virtio::Legacy {
+            title += ", legacy virtio";
         }
         match self.tree {
             Tree::True => {}
@@ -133,6 +150,7 @@ impl Machine {
         serial: &Serial<'_>,
     ) -> Result<Vec<OsString>> {
         let mut arguments = Arguments(self.hardware(serial));
+        self.add_devices(&mut arguments);
         arguments.pair("-kernel", image);
         if self.tree != Tree::None {
             arguments.pair("-append", self.command_line(words));
@@ -148,6 +166,28 @@ impl Machine {
             arguments.pair("-dtb", file);
         }
         Ok(arguments.0)
+    }
+
+    /// The devices that are not part of the board: a network, which is QEMU's own. Where time is counted in instructions there is none: what comes in
+    /// from outside comes when it likes.
+    fn add_devices(&self, arguments: &mut Arguments) {
+        let (kind, options) = match (self.board, self.virtio) {
+            (Board::Pc, Virtio::Modern) => ("pci", ""),
+            (Board::Pc, Virtio::Legacy) => ("pci", ",disable-modern=on"),
+            (Board::Virt, _) => ("device", ""),
+            (Board::Raspi3b | Board::Raspi4b, _) => return,
+        };
+        if self.clock == Clock::Instructions {
+            return;
+        }
+        if self.board == Board::Virt {
+            let is_legacy = self.virtio == Virtio::Legacy;
+            let global = format!("virtio-mmio.force-legacy={is_legacy}");
+            arguments.pair("-global", global);
+        }
+        arguments.pair("-netdev", "user,id=net0");
+        let device = format!("virtio-net-{kind},netdev=net0{options}");
+        arguments.pair("-device", device);
     }
 
     /// The board itself, without what it boots.
@@ -263,6 +303,38 @@ mod tests {
             .check()
             .is_err()
         );
+    }
+
+    #[test]
+    fn a_machine_has_a_network_of_the_kind_it_is_asked_for() {
+        let arguments = |machine: &Machine| {
+            let words = machine.arguments(Path::new("image"), "", &Serial::Pipe);
+            let words = words
+                .unwrap()
+                .into_iter()
+                .map(|word| word.into_string().unwrap());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let legacy = |board| Machine {
+            virtio: Virtio::Legacy,
+            ..Machine::new(board, 4)
+        };
+        let line = arguments(&legacy(Board::Pc));
+        assert!(
+            line.contains("virtio-net-pci,netdev=net0,disable-modern=on"),
+            "{line}"
+        );
+        let line = arguments(&Machine::new(Board::Virt, 4));
+        assert!(
+            line.contains("-global virtio-mmio.force-legacy=false"),
+            "{line}"
+        );
+        assert_eq!(legacy(Board::Virt).id(), "virt-gic3-legacy-4");
+        let counted = Machine {
+            clock: Clock::Instructions,
+            ..Machine::new(Board::Pc, 1)
+        };
+        assert!(!arguments(&counted).contains("net0"));
     }
 
     #[test]

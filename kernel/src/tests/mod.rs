@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cores` | kicks, jobs, locks, masking |
 //! | `devices` | drivers, and the lines that interrupt them |
+//! | `virtio` | a network card and a disk, as QEMU plays them |
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
@@ -19,3 +20,4 @@ mod image;
 mod protection;
 mod stacks;
 mod time;
+mod virtio;
