@@ -4,7 +4,7 @@
 //! or malformed is named and ignored: a typing error must not keep a machine
 //! from booting.
 
-use core::fmt;
+use core::{fmt, net::Ipv4Addr};
 
 /// Most bytes of a command line that are kept.
 pub const ROOM: usize = 2048;
@@ -20,6 +20,8 @@ pub struct Options<'a> {
     pub quantum_ms: u32,
     /// `watchdog=off|report|kill|panic|reset`: what happens if something goes on no more.
     pub watchdog: Watchdog,
+    /// `net=off|dhcp|address/prefix[,gateway[,names]]`: where the network's address comes from.
+    pub network: Network,
     /// `test=text`: only tests whose name contains it.
     pub test: &'a str,
     /// `long`: the tests that take long, instead of those that do not.
@@ -63,6 +65,49 @@ impl Watchdog {
             "reset" => Self::Reset,
             _ => return None,
         })
+    }
+}
+
+/// Where the network's address comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// There is no network.
+    Off,
+    /// The network is asked.
+    Dhcp,
+    /// It is told.
+    Static {
+        /// The address.
+        address: Ipv4Addr,
+        /// How many bits of it all in its network have in common.
+        prefix: u8,
+        /// By whom all others are reached.
+        gateway: Option<Ipv4Addr>,
+        /// Who knows names.
+        names: Option<Ipv4Addr>,
+    },
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => return Some(Self::Off),
+            "dhcp" => return Some(Self::Dhcp),
+            _ => {}
+        }
+        let mut parts = text.split(',');
+        let (address, prefix) = parts.next()?.split_once('/')?;
+        let mut optional = || match parts.next() {
+            None | Some("") => Some(None),
+            Some(part) => part.parse().ok().map(Some),
+        };
+        let network = Self::Static {
+            address: address.parse().ok()?,
+            prefix: prefix.parse().ok().filter(|prefix| *prefix <= 32)?,
+            gateway: optional()?,
+            names: optional()?,
+        };
+        parts.next().is_none().then_some(network)
     }
 }
 
@@ -129,6 +174,7 @@ impl Default for Options<'_> {
             cores: hal::cores::MAX_CORES,
             quantum_ms: 10,
             watchdog: Watchdog::Report,
+            network: Network::Dhcp,
             test: "",
             long: false,
             from: 0,
@@ -157,7 +203,7 @@ impl fmt::Display for Complaint<'_> {
             Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
             None => write!(
                 f,
-                "option `{word}` ignored: known are log= cores= quantum= watchdog= test= from= torture= exit= long tour idle bench"
+                "option `{word}` ignored: known are log= cores= quantum= watchdog= net= test= from= torture= exit= long tour idle bench"
             ),
         }
     }
@@ -197,6 +243,10 @@ impl<'a> Options<'a> {
             ("watchdog", value) => {
                 let expected = "watchdog=off|report|kill|panic|reset";
                 self.watchdog = value.and_then(Watchdog::parse).ok_or(Some(expected))?;
+            }
+            ("net", value) => {
+                let expected = "net=off, net=dhcp or net=<address>/<prefix>[,<gateway>[,<names>]]";
+                self.network = value.and_then(Network::parse).ok_or(Some(expected))?;
             }
             ("test", Some(value)) => self.test = value,
             ("test", None) => return Err(Some("test=<part of a name>")),
@@ -244,7 +294,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let (options, complaints) = parse(
-            " log=debug cores=3\tquantum=0 watchdog=kill test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
+            " log=debug cores=3\tquantum=0 watchdog=kill net=off test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
         );
         assert_eq!(
             options,
@@ -253,6 +303,7 @@ mod tests {
                 cores: 3,
                 quantum_ms: 0,
                 watchdog: Watchdog::Kill,
+                network: Network::Off,
                 test: "a=b",
                 long: true,
                 from: 7,
@@ -268,6 +319,42 @@ mod tests {
             }
         );
         assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn an_address_may_have_a_gateway_and_somebody_who_knows_names() {
+        let network = |text| parse(text).0.network;
+        let of = |gateway, names| Network::Static {
+            address: Ipv4Addr::new(10, 0, 2, 15),
+            prefix: 24,
+            gateway,
+            names,
+        };
+        let (gateway, names) = (Ipv4Addr::new(10, 0, 2, 2), Ipv4Addr::new(10, 0, 2, 3));
+        assert_eq!(network("net=10.0.2.15/24"), of(None, None));
+        assert_eq!(
+            network("net=10.0.2.15/24,10.0.2.2"),
+            of(Some(gateway), None)
+        );
+        let both = of(Some(gateway), Some(names));
+        assert_eq!(network("net=10.0.2.15/24,10.0.2.2,10.0.2.3"), both);
+        assert_eq!(network("net=10.0.2.15/24,,10.0.2.3"), of(None, Some(names)));
+        for wrong in [
+            "net",
+            "net=",
+            "net=10.0.2.15",
+            "net=10.0.2.15/33",
+            "net=10.0.2/24",
+            "net=10.0.2.15/24,x",
+            "net=10.0.2.15/24,10.0.2.2,10.0.2.3,10.0.2.4",
+        ] {
+            let (options, complaints) = parse(wrong);
+            assert_eq!(
+                (options.network, complaints.len()),
+                (Network::Dhcp, 1),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

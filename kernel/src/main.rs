@@ -10,7 +10,7 @@ extern crate alloc;
 use alloc::boxed::Box;
 use boot::BootInfo;
 use executor::{Runtime, time::Duration};
-use kernel::{Machine, devices, shell, start, tour, watchdog};
+use kernel::{Machine, devices, network, shell, start, tour, watchdog};
 
 boot::entry!(main);
 
@@ -39,6 +39,7 @@ fn main(info: &'static BootInfo) -> ! {
         runtime.block_on(async {
             let _goes_on = watchdog::start();
             devices::start(info).await;
+            network::start(machine.options.network).await;
             shell::run(machine).await
         })
     }

@@ -74,7 +74,7 @@ pub struct Interface {
     /// Rings when its addresses change.
     pub changed: Notify,
     /// What it is called in the network, once that is known.
-    pub config: Lock<Option<Static>>,
+    config: Lock<Option<Static>>,
     /// Names that are asked for, until the task has seen them.
     pub questions: Mutex<Vec<Question>>,
     todo: Sender<Arc<Socket>>,
@@ -91,6 +91,11 @@ impl Interface {
             questions: Mutex::new(Vec::new()),
             todo,
         }
+    }
+
+    /// What it is called in the network, if that is known.
+    pub fn config(&self) -> Option<Static> {
+        *self.config.lock()
     }
 
     /// Puts a socket onto the list of those with something to do.
@@ -467,6 +472,9 @@ impl Runner {
 
     /// The interface has this address from now on, or none.
     async fn configure(&mut self, config: Option<Static>) {
+        if self.interface.config() == config {
+            return;
+        }
         self.smoltcp.update_ip_addrs(|addresses| {
             addresses.clear();
             if let Some(config) = &config {

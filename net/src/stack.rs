@@ -221,7 +221,7 @@ impl Net {
             all.push(InterfaceInfo {
                 name: interface.name.clone(),
                 hardware: interface.hardware,
-                config: *interface.config.lock(),
+                config: interface.config(),
                 frames: [&counters.received, &counters.sent, &counters.not_sent]
                     .map(|counter| counter.load(Relaxed)),
                 connections: [
@@ -243,7 +243,7 @@ impl Net {
         loop {
             // Made before the look: what changes in between is heard.
             let changed = interface.changed.notified();
-            if let Some(config) = *interface.config.lock() {
+            if let Some(config) = interface.config() {
                 return Ok(config);
             }
             changed.await;
@@ -258,7 +258,7 @@ impl Net {
     pub(crate) fn route(&self, to: Ipv4Addr) -> Result<(Arc<Interface>, Ipv4Addr), NetError> {
         let mut by_gateway = None;
         for Attached { interface, .. } in self.0.attached.lock().iter() {
-            let Some(config) = *interface.config.lock() else {
+            let Some(config) = interface.config() else {
                 continue;
             };
             if config.has(to) {
@@ -278,7 +278,7 @@ impl Net {
     ) -> Result<(Arc<Interface>, Ipv4Addr), NetError> {
         let mut first = None;
         for Attached { interface, .. } in self.0.attached.lock().iter() {
-            let Some(config) = *interface.config.lock() else {
+            let Some(config) = interface.config() else {
                 continue;
             };
             let found = (interface.clone(), config.address);
@@ -295,7 +295,7 @@ impl Net {
     /// An interface by which names can be asked for, and its own sockets.
     pub(crate) fn names(&self) -> Option<(Arc<Interface>, Arc<Socket>)> {
         for Attached { interface, own } in self.0.attached.lock().iter() {
-            let config = *interface.config.lock();
+            let config = interface.config();
             if config.is_some_and(|config| config.names.is_some()) {
                 return Some((interface.clone(), own.clone()));
             }

@@ -8,16 +8,22 @@
 //! | `terminal` | keys, and what is typed ahead |
 //! | `tasks`, `top` | the commands about the executor |
 //! | `devices` | those about devices and their lines |
+//! | `network` | those about the network |
 
 mod devices;
 mod line;
+mod network;
 mod tasks;
 mod terminal;
 #[cfg(feature = "kernel-test")]
 mod tests;
 mod top;
 
-use crate::{Machine, console, cores, mem, println, upcalls};
+use crate::{
+    Machine, console, cores, mem,
+    network::{ECHO, HTTP},
+    println, upcalls,
+};
 use alloc::{
     boxed::Box,
     string::{String, ToString},
@@ -126,6 +132,34 @@ const COMMANDS: &[Command] = &[
         help: "loopback <bytes>: sends back so many bytes as they come, and says their sum",
         takes_argument: true,
         run: Run::Raw(|terminal, argument| Box::pin(devices::loopback(terminal, argument))),
+    },
+    Command {
+        name: "net",
+        help: "the network: interfaces, their addresses and frames, connections, servers",
+        takes_argument: false,
+        run: Run::Task(|_, _| Box::pin(network::show())),
+    },
+    Command {
+        name: "ping",
+        help: "ping <name or address> [<how often>]: whether somebody is there",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { network::ping(&argument).await })),
+    },
+    Command {
+        name: "echo",
+        help: "the server that sends back what it gets: echo; echo <port>; echo start|stop",
+        takes_argument: true,
+        run: Run::Task(|_, argument| {
+            Box::pin(async move { network::server(&ECHO, &argument).await })
+        }),
+    },
+    Command {
+        name: "http",
+        help: "the server that shows what the scheduler does: http; http <port>; http start|stop",
+        takes_argument: true,
+        run: Run::Task(|_, argument| {
+            Box::pin(async move { network::server(&HTTP, &argument).await })
+        }),
     },
     Command {
         name: "mem",
@@ -259,7 +293,7 @@ fn candidates(line: &str) -> Vec<String> {
         ("log", false) => ["off", "error", "warn", "info", "debug", "trace"]
             .map(String::from)
             .into(),
-        ("devices", false) => ["start", "stop"].map(String::from).into(),
+        ("devices" | "echo" | "http", false) => ["start", "stop"].map(String::from).into(),
         _ => Vec::new(),
     };
     words.retain(|candidate| candidate.is_ascii() && candidate.starts_with(word));
