@@ -10,7 +10,7 @@
 
 # Values go to the shell through its environment, never through the text of a
 # recipe, so that no blank, quote or dollar in them is ever read as shell or make.
-values := BOARD CORES TEST FILTER APPEND SEEDS SEED WALL
+values := BOARD CORES TEST FILTER APPEND SEEDS SEED WALL PORT
 $(foreach v,$(values),$(if $(filter command,$(origin $v)),$(eval override $v := $$(value $v))))
 # TEST chooses tests and FILTER benchmarks; who mixes them up is understood.
 ifeq ($(value TEST),)
@@ -23,6 +23,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 # Options of spindle-qemu from those values, each only if it has one.
 cores = $${CORES:+--cores "$$CORES"}
 append = $${APPEND:+--append "$$APPEND"}
+port = $${PORT:+--port "$$PORT"}
 filter = $${TEST:+--filter "$$TEST"}
 seeds = $${SEEDS:+--seeds "$$SEEDS"} $${SEED:+--seed "$$SEED"} $${WALL:+--wall}
 
@@ -75,16 +76,16 @@ tool:
 	[ -e target/debug/spindle-qemu ] || echo "building spindle-qemu, the host program that runs the images ..." >&2
 	$(host) cargo build -q -p spindle-qemu
 
-run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..."]; with no terminal, run the tour
+run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..." PORT=n]; with no terminal, run the tour
 	$(one_board); $(ready); $(call images,image,spindle); \
-	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append)
+	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append) $(port)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
-	$(all_boards); $(ready); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-long: tool ## the same with the big counts and the rare ways to boot
-	$(all_boards); $(call ready,iso gdb); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl iso gdb); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test --long $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-host: tool ## only the tests that need no board [TEST=filter]

@@ -43,6 +43,8 @@ pub struct Cell {
     pub connects_to: Option<core::net::SocketAddrV4>,
     /// Who accepts it, until it is open.
     pub backlog: Option<Arc<Backlog>>,
+    /// After so long without an answer to what was sent, a connection is given up.
+    pub patience: Duration,
     /// When the interface's task looks at it again.
     pub due: Option<Instant>,
     /// When it ends, whatever the other side does: nobody uses it any more.
@@ -68,6 +70,7 @@ impl Cell {
             is_listed: false,
             connects_to: None,
             backlog: None,
+            patience: Duration::MAX,
             due: None,
             ends: None,
             is_unresolved: false,
@@ -113,6 +116,17 @@ impl Cell {
         if self.ends.is_some_and(|ends| ends <= now) {
             self.tcp().abort();
         }
+        self.set_patience();
+    }
+
+    /// smoltcp ends a connection also when it only was silent for so long: it has a limit only while an answer is due.
+    fn set_patience(&mut self) {
+        let patience = self.patience;
+        let socket = self.tcp();
+        let is_due = socket.send_queue() > 0
+            || socket.keep_alive().is_some()
+            || matches!(socket.state(), State::SynSent | State::SynReceived);
+        socket.set_timeout(is_due.then_some(patience));
     }
 
     /// Nobody uses it any more.
@@ -130,6 +144,7 @@ impl Cell {
     pub fn after(&mut self, address: &Address, is_left: bool) -> After {
         let (is_readable, is_writable, is_over, is_late) = match address {
             Address::Tcp(..) => {
+                self.set_patience();
                 let socket = self.tcp();
                 let state = socket.state();
                 (

@@ -275,6 +275,48 @@ fn who_reads_slowly_stops_the_writer_and_loses_nothing() {
 }
 
 #[test]
+fn a_connection_may_be_silent_for_longer_than_its_patience() {
+    runtime(2).block_on(in_time("silence", async {
+        let net = alone().await;
+        let options = Options {
+            patience: Duration::from_millis(50),
+            ..Options::default()
+        };
+        let listener = TcpListener::bind_with(&net, 7, options).await.unwrap();
+        echo(listener);
+        let mut stream = TcpStream::connect_with(&net, local(7), options)
+            .await
+            .unwrap();
+        for _ in 0..3 {
+            stream.write_all(b"x").await.unwrap();
+            read_exactly(&mut stream, &mut [0]).await.unwrap();
+            sleep(Duration::from_millis(300)).await;
+        }
+        // Nor does it end without its last words.
+        stream.finish().await.unwrap();
+        assert_eq!(stream.read(&mut [0]).await, Ok(0));
+    }));
+}
+
+#[test]
+fn who_does_not_answer_is_given_up() {
+    runtime(2).block_on(in_time("no answer", async {
+        let (here, there, scissors) = pair(Faults::default(), 0).await;
+        echo(TcpListener::bind(&there, 7).await.unwrap());
+        let options = Options {
+            patience: Duration::from_millis(300),
+            ..Options::default()
+        };
+        let to = SocketAddrV4::new(THERE, 7);
+        let mut stream = TcpStream::connect_with(&here, to, options).await.unwrap();
+        scissors.silence();
+        stream.write_all(b"x").await.unwrap();
+        assert_eq!(stream.flush().await, Err(NetError::Reset));
+        assert_eq!(stream.read(&mut [0]).await, Err(NetError::Reset));
+    }));
+}
+
+#[test]
 fn a_wire_that_is_cut_ends_its_connections() {
     runtime(2).block_on(in_time("a cut wire", async {
         let (here, there, scissors) = pair(Faults::default(), 0).await;

@@ -56,6 +56,8 @@ pub struct Machine {
     pub tree: Tree,
     pub clock: Clock,
     pub virtio: Virtio,
+    /// Ports of this host that lead to ports of the guest. Port 0 of the host is one that is free; QEMU knows which.
+    pub forwards: Vec<(u16, u16)>,
 }
 
 impl Machine {
@@ -68,7 +70,13 @@ impl Machine {
             tree: Tree::True,
             clock: Clock::Wall,
             virtio: Virtio::Modern,
+            forwards: Vec::new(),
         }
+    }
+
+    /// Whether it has a network.
+    pub fn has_network(&self) -> bool {
+        matches!(self.board, Board::Pc | Board::Virt) && self.clock == Clock::Wall
     }
 
     /// Says in one line what of it cannot be.
@@ -185,7 +193,11 @@ impl Machine {
             let global = format!("virtio-mmio.force-legacy={is_legacy}");
             arguments.pair("-global", global);
         }
-        arguments.pair("-netdev", "user,id=net0");
+        let mut network = String::from("user,id=net0");
+        for (host, guest) in &self.forwards {
+            network += &format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
+        }
+        arguments.pair("-netdev", network);
         let device = format!("virtio-net-{kind},netdev=net0{options}");
         arguments.pair("-device", device);
     }

@@ -27,6 +27,7 @@ mod lines;
 mod long;
 mod machine;
 mod matrix;
+mod network;
 mod options;
 mod pack;
 mod problem;

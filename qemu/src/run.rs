@@ -4,12 +4,13 @@ use crate::exit::GuestExit;
 use crate::guest::{Event, Guest};
 use crate::machine::{Machine, Serial};
 use crate::options::Options;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, stop};
 use crate::process::Process;
 use crate::script::{Played, Script};
 use crate::symbols::Symbols;
 use crate::{files, inspect};
 use std::io::{IsTerminal, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 /// As timeout(1) says it.
 const TOOK_TOO_LONG: u8 = 124;
 const NO_CODE: u8 = 125;
+/// Where the guest's HTTP and echo servers are found on this host.
+const USUAL_PORT: u16 = 8080;
+const USUAL_ECHO_PORT: u16 = 7007;
 const USUAL_LIMIT: Duration = Duration::from_secs(300);
 
 pub fn run(options: &Options) -> Result<u8> {
@@ -40,7 +44,16 @@ pub fn run(options: &Options) -> Result<u8> {
 
 /// QEMU takes the terminal over; we only make sense of how it ended.
 fn interactive(options: &Options, machine: &Machine, image: &Path) -> Result<u8> {
+    let mut machine = machine.clone();
     println!("{}; Ctrl-A X quits, Ctrl-A H helps", machine.title());
+    if machine.has_network() {
+        let page = free_port(options.port, USUAL_PORT)?;
+        let echo = free_port(None, USUAL_ECHO_PORT)?;
+        machine.forwards = vec![(page, 80), (echo, 7)];
+        println!("http://127.0.0.1:{page}/ shows what its scheduler does, port {echo} echoes");
+    } else if options.port.is_some() {
+        stop!("board {} has no network for --port", machine.board.name());
+    }
     let mut command = Command::new(machine.board.arch().qemu());
     command
         .args(machine.arguments(image, &options.append, &Serial::Terminal)?)
@@ -51,6 +64,25 @@ fn interactive(options: &Options, machine: &Machine, image: &Path) -> Result<u8>
         GuestExit::Code(0) | GuestExit::PoweredOff | GuestExit::Quit => 0,
         _ => tell(&exit),
     })
+}
+
+/// A port of this host that is free: the one that is asked for, or the usual one, or else any.
+fn free_port(asked: Option<u16>, usual: u16) -> Result<u16> {
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok();
+    let listener = match asked {
+        Some(port) => match is_free(port) {
+            Some(listener) => listener,
+            None => stop!("port {port} of this host is in use; --port takes another"),
+        },
+        None => match is_free(usual).or_else(|| is_free(0)) {
+            Some(listener) => listener,
+            None => stop!("no port of this host is free"),
+        },
+    };
+    let address = listener.local_addr();
+    Ok(address
+        .map_err(|error| Problem::new(format!("a port: {error}")))?
+        .port())
 }
 
 /// Passes on what the guest prints until it exits or the time is over.

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::problem::Result;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{fixtures, host, idle, long, matrix, scripted, serial, suite, torture};
+use crate::{fixtures, host, idle, long, matrix, network, scripted, serial, suite, torture};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
     );
     shell(&usual, images, &options.filter, report);
     serial::run(&usual, images, &options.filter, report);
+    network::run(&usual, images, (&options.filter, options.long), report);
     blink(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
     tortured(&usual, images, &options.filter, report);
@@ -166,22 +167,25 @@ fn shell(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
     let scripts = [
         (
             "the_shell_answers_every_command",
+            "",
             include_str!("../scripts/shell.script"),
         ),
         (
             "a_panic_in_the_shell_shows_every_core",
+            // Or a core might just see to a frame.
+            "net=off",
             include_str!("../scripts/panic.script"),
         ),
     ];
-    let chosen = scripts.iter().filter(|(name, _)| name.contains(filter));
+    let chosen = scripts.iter().filter(|(name, ..)| name.contains(filter));
     if chosen.clone().next().is_some() {
         let title = format!("the shell, {}", machine.title());
         report.suite(format!("shell-{}", machine.board.name()), &title);
     }
-    for (name, script) in chosen {
+    for (name, words, script) in chosen {
         report.began(name);
         let image = machine.image(images, "spindle");
-        let (result, _) = scripted::boot(name, machine, &image, "", script);
+        let (result, _) = scripted::boot(name, machine, &image, words, script);
         report.add(&result);
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! | | |
 //! |---|---|
+//! | `many` | ten thousand connections at once, and what they take |
 //! | `pages` | what the HTTP server shows |
 //! | `servers` | echo and HTTP: begun, looked at, ended |
 
+pub mod many;
 mod pages;
 mod servers;
 

@@ -5,6 +5,7 @@
 //! | `cores` | kicks, jobs, locks, masking |
 //! | `devices` | drivers, and the lines that interrupt them |
 //! | `virtio` | a network card and a disk, as QEMU plays them |
+//! | `network` | connections of the machine to itself |
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
@@ -17,6 +18,7 @@ mod cores;
 mod devices;
 mod executor;
 mod image;
+mod network;
 mod protection;
 mod stacks;
 mod time;

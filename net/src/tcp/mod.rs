@@ -48,7 +48,6 @@ impl Options {
         let receive = tcp::SocketBuffer::new(room(self.receive.max(1))?);
         let send = tcp::SocketBuffer::new(room(self.send.max(1))?);
         let mut socket = tcp::Socket::new(receive, send);
-        socket.set_timeout(Some(self.patience.into()));
         socket.set_keep_alive(self.keep_alive.map(Into::into));
         // Who writes little at a time and waits for answers would wait for the delayed ones, too.
         socket.set_nagle_enabled(false);
@@ -56,6 +55,8 @@ impl Options {
     }
 
     fn cell(&self) -> Result<Cell, NetError> {
-        Ok(Cell::new(self.make()?))
+        let mut cell = Cell::new(self.make()?);
+        cell.patience = self.patience.into();
+        Ok(cell)
     }
 }

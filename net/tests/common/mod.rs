@@ -48,6 +48,7 @@ struct Direction {
     frames: VecDeque<Vec<u8>>,
     waker: Option<Waker>,
     is_cut: bool,
+    is_silent: bool,
 }
 
 /// One end of a wire.
@@ -63,6 +64,13 @@ pub struct End {
 pub struct Scissors([Arc<Mutex<Direction>>; 2]);
 
 impl Scissors {
+    /// From now on all frames are lost.
+    pub fn silence(&self) {
+        for direction in &self.0 {
+            direction.lock().unwrap().is_silent = true;
+        }
+    }
+
     pub fn cut(&self) {
         for direction in &self.0 {
             let mut direction = direction.lock().unwrap();
@@ -113,7 +121,10 @@ impl Link for End {
         let mut frame = vec![0; length];
         fill(&mut frame);
         let mut outgoing = self.outgoing.lock().unwrap();
-        if self.random.one_in(self.faults.lost) || outgoing.frames.len() >= MOST {
+        if self.random.one_in(self.faults.lost)
+            || outgoing.frames.len() >= MOST
+            || outgoing.is_silent
+        {
             return true;
         }
         if self.random.one_in(self.faults.doubled) {
