@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use drivers::{
     clock_of_day::Pl031,
     pci,
-    virtio::{net::VirtioNet, transport::mmio::Mmio},
+    virtio::{block::VirtioBlock, net::VirtioNet, transport::mmio::Mmio},
 };
 use executor::io::{
     Device, Id, Registers,
@@ -37,6 +37,7 @@ pub async fn start(info: &BootInfo) {
     register(&console::Uart0).await;
     register(&Pl031).await;
     register(&VirtioNet).await;
+    register(&VirtioBlock).await;
     if let Some(uart) = console::device(info.platform.uart) {
         found(uart).await;
     }

@@ -24,6 +24,20 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
+/// A file of `length` zeros, which takes no room; made if it is not there.
+pub fn zeros(path: &str, length: u64) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
+    if fs::metadata(&path).is_ok_and(|file| file.len() == length) {
+        return Ok(path);
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| Problem::at(folder, error))?;
+    }
+    let file = fs::File::create(&path).and_then(|file| file.set_len(length));
+    file.map_err(|error| Problem::at(&path, error))?;
+    Ok(path)
+}
+
 /// `path` with `suffix` after the whole name: `spindle` becomes `spindle.elf`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);

@@ -37,10 +37,10 @@ into the flat file that QEMU and the Pi load. Keeps the ELF for debuggers as OUT
     },
     Help {
         name: "run",
-        usage: "run --board B [--cores N] [--gic 2|3] [--el2] [--append S] [--limit S] [--script FILE] [--port P] --images DIR [-- QEMU-ARGS]",
+        usage: "run --board B [--cores N] [--gic 2|3] [--el2] [--append S] [--limit S] [--script FILE] [--disk FILE] [--legacy] [--port P] --images DIR [-- QEMU-ARGS]",
         files: 0,
         options: &[
-            "board", "cores", "gic", "el2", "append", "limit", "script", "port", "images", "--",
+            "board", "cores", "gic", "el2", "append", "limit", "script", "disk", "legacy", "port", "images", "--",
         ],
         about: "\
 Boots DIR/<arch>/spindle. With a terminal on stdin its serial line is yours (Ctrl-A X quits).
@@ -50,6 +50,8 @@ With none it runs the tour, passes on what it prints and exits as the guest does
   --el2          virt boots at EL2
   --append S     more for the kernel's command line
   --limit S      seconds for a run without a terminal (300)
+  --disk FILE    a disk for pc and virt, which keeps what is written to it (without: zeros, for this boot only)
+  --legacy       their virtio devices are of the first kind
   --script FILE  plays a console script (lines `expect TEXT`, `send TEXT`, `fail TEXT`,
                  `limit S`, `exit N`) instead of the tour
   --port P       with a terminal: the port of this host that leads to the guest's HTTP server (8080,

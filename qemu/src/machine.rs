@@ -36,6 +36,9 @@ pub enum Clock {
     Instructions,
 }
 
+/// Bytes of a disk that is not given.
+const SCRATCH: u64 = 16 << 20;
+
 /// Where the guest's serial line goes.
 pub enum Serial<'a> {
     /// Our pipes.
@@ -58,6 +61,8 @@ pub struct Machine {
     pub virtio: Virtio,
     /// Ports of this host that lead to ports of the guest. Port 0 of the host is one that is free; QEMU knows which.
     pub forwards: Vec<(u16, u16)>,
+    /// A file that is its disk. Without, it has one of zeros, which is gone after the boot.
+    pub disk: Option<PathBuf>,
 }
 
 impl Machine {
@@ -71,6 +76,7 @@ impl Machine {
             clock: Clock::Wall,
             virtio: Virtio::Modern,
             forwards: Vec::new(),
+            disk: None,
         }
     }
 
@@ -86,6 +92,12 @@ impl Machine {
                 "--gic and --el2 are choices of board virt only, not of {}",
                 self.board.name()
             );
+        }
+        if self.board.is_pi() && (self.disk.is_some() || self.virtio != Virtio::Modern) {
+            stop!("--disk and --legacy are for pc and virt: a Pi has no virtio device");
+        }
+        if let Some(file) = self.disk.as_ref().filter(|file| !file.is_file()) {
+            stop!("there is no disk {}", file.display());
         }
         self.board.check_cores(self.cores, self.gic)
     }
@@ -158,7 +170,7 @@ impl Machine {
         serial: &Serial<'_>,
     ) -> Result<Vec<OsString>> {
         let mut arguments = Arguments(self.hardware(serial));
-        self.add_devices(&mut arguments);
+        self.add_devices(&mut arguments)?;
         arguments.pair("-kernel", image);
         if self.tree != Tree::None {
             arguments.pair("-append", self.command_line(words));
@@ -176,17 +188,17 @@ impl Machine {
         Ok(arguments.0)
     }
 
-    /// The devices that are not part of the board: a network, which is QEMU's own. Where time is counted in instructions there is none: what comes in
-    /// from outside comes when it likes.
-    fn add_devices(&self, arguments: &mut Arguments) {
+    /// The devices that are not part of the board: a network, which is QEMU's own, and a disk. Where time is counted in instructions there are none:
+    /// what comes from outside comes when it likes.
+    fn add_devices(&self, arguments: &mut Arguments) -> Result<()> {
         let (kind, options) = match (self.board, self.virtio) {
             (Board::Pc, Virtio::Modern) => ("pci", ""),
             (Board::Pc, Virtio::Legacy) => ("pci", ",disable-modern=on"),
             (Board::Virt, _) => ("device", ""),
-            (Board::Raspi3b | Board::Raspi4b, _) => return,
+            (Board::Raspi3b | Board::Raspi4b, _) => return Ok(()),
         };
         if self.clock == Clock::Instructions {
-            return;
+            return Ok(());
         }
         if self.board == Board::Virt {
             let is_legacy = self.virtio == Virtio::Legacy;
@@ -200,6 +212,21 @@ impl Machine {
         arguments.pair("-netdev", network);
         let device = format!("virtio-net-{kind},netdev=net0{options}");
         arguments.pair("-device", device);
+        let (file, keeping) = match &self.disk {
+            Some(file) => (file.clone(), ""),
+            // What is written goes to a file of QEMU's own, which has no name.
+            None => (
+                files::zeros("target/qemu/zeros.img", SCRATCH)?,
+                ",snapshot=on",
+            ),
+        };
+        // QEMU's options are separated by commas.
+        let file = file.display().to_string().replace(',', ",,");
+        let drive = format!("if=none,id=disk0,format=raw,file={file}{keeping}");
+        arguments.pair("-drive", drive);
+        let device = format!("virtio-blk-{kind},drive=disk0{options}");
+        arguments.pair("-device", device);
+        Ok(())
     }
 
     /// The board itself, without what it boots.
@@ -318,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_a_network_of_the_kind_it_is_asked_for() {
+    fn a_machine_has_a_network_and_a_disk_of_the_kind_it_is_asked_for() {
         let arguments = |machine: &Machine| {
             let words = machine.arguments(Path::new("image"), "", &Serial::Pipe);
             let words = words
@@ -342,6 +369,16 @@ mod tests {
             "{line}"
         );
         assert_eq!(legacy(Board::Virt).id(), "virt-gic3-legacy-4");
+        assert!(line.contains("zeros.img,snapshot=on"), "{line}");
+        let given = Machine {
+            disk: Some("a,b.img".into()),
+            ..Machine::new(Board::Pc, 4)
+        };
+        let line = arguments(&given);
+        assert!(
+            line.contains("format=raw,file=a,,b.img -device virtio-blk-pci"),
+            "{line}"
+        );
         let counted = Machine {
             clock: Clock::Instructions,
             ..Machine::new(Board::Pc, 1)

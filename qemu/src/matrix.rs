@@ -54,7 +54,16 @@ pub fn variants_with(board: Board, cores: u32) -> (Vec<Machine>, Vec<Machine>) {
     for variant in variants(board, Extent::All) {
         // Without a tree or with a ghost in it, the number of cores is the point.
         let machine = if variant.tree == Tree::True {
-            Machine { cores, ..variant }
+            // Legacy devices only went with the number of cores.
+            let virtio = match variant.cores == cores {
+                true => variant.virtio,
+                false => Virtio::Modern,
+            };
+            Machine {
+                cores,
+                virtio,
+                ..variant
+            }
         } else {
             variant
         };
@@ -92,7 +101,7 @@ mod tests {
             ids(&virt),
             [
                 "virt-gic3-2",
-                "virt-gic2-el2-legacy-2",
+                "virt-gic2-el2-2",
                 "virt-gic2-2",
                 "virt-gic3-el2-2"
             ]

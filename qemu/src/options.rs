@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Gic};
 use crate::help;
-use crate::machine::Machine;
+use crate::machine::{Machine, Virtio};
 use crate::problem::{Result, stop};
 use lexopt::{Arg, Parser, ValueExt};
 use std::ffi::OsString;
@@ -21,6 +21,8 @@ pub struct Options {
     pub filter: String,
     pub junit: Option<PathBuf>,
     pub script: Option<PathBuf>,
+    pub disk: Option<PathBuf>,
+    pub legacy: bool,
     pub limit: Option<u64>,
     pub port: Option<u16>,
     pub args_only: bool,
@@ -114,6 +116,8 @@ impl Options {
             "images" => self.images = Some(parser.value()?.into()),
             "junit" => self.junit = Some(parser.value()?.into()),
             "script" => self.script = Some(parser.value()?.into()),
+            "disk" => self.disk = Some(parser.value()?.into()),
+            "legacy" => self.legacy = true,
             _ => {
                 let value = parser.value()?.string()?;
                 self.set_text(name, value)?;
@@ -166,6 +170,10 @@ impl Options {
         let mut machine = Machine::new(self.board()?, self.cores.unwrap_or(4));
         machine.gic = self.gic.unwrap_or(machine.gic);
         machine.el2 = self.el2;
+        machine.disk = self.disk.clone();
+        if self.legacy {
+            machine.virtio = Virtio::Legacy;
+        }
         machine.check()?;
         Ok(machine)
     }
@@ -214,8 +222,16 @@ mod tests {
     fn every_option_that_help_lists_is_taken() {
         for command in help::COMMANDS {
             for option in command.options.iter().filter(|option| **option != "--") {
-                let flag =
-                    ["el2", "args-only", "long", "wall", "no-host", "host-only"].contains(option);
+                let flag = [
+                    "el2",
+                    "legacy",
+                    "args-only",
+                    "long",
+                    "wall",
+                    "no-host",
+                    "host-only",
+                ]
+                .contains(option);
                 let value = if flag { "" } else { "3" };
                 options(&format!(
                     "{} --{option} {value} {}",

@@ -107,7 +107,7 @@ fn every_variant_of_a_board_is_run() {
     outcome.ends(0, "6 passed, 0 failed");
     for heading in [
         "virt, gic 3, 4 cores",
-        "virt, gic 2, EL2, 4 cores",
+        "virt, gic 2, EL2, legacy virtio, 4 cores",
         "virt, gic 3, 1 core",
         "virt, gic 3, 8 cores",
     ] {

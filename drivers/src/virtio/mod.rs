@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `transport` | how a device is spoken to: registers in memory, or PCI; of the first kind (legacy) and of the second |
 //! | `queue` | rings of buffers that a driver and a device share |
-//! | `net` | network cards |
+//! | `net`, `block` | network cards, disks |
 //!
 //! **The device is not trusted.** It may write to all memory that it was given at any time. So what the driver needs to know it keeps in memory
 //! of its own, and never reads back; each word of the device's is read once, and compared with what there is before it is used. A device that says what
 //! cannot be is *broken*: it is reset, its users get an error, one line says what it was, and it is not used any more until it is started again.
 
+pub mod block;
 pub mod net;
 pub mod queue;
 pub mod transport;

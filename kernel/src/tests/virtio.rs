@@ -1,10 +1,14 @@
-//! Virtio's devices, as QEMU plays them: a network card.
+//! Virtio's devices, as QEMU plays them: a network card, and a disk of 16 MiB.
 
 use crate::{boot_info, devices};
-use alloc::{boxed::Box, string::String, vec::Vec};
-use core::future::poll_fn;
-use drivers::{link::Link, virtio::net};
-use executor::{Runtime, io::devices as all};
+use alloc::{boxed::Box, string::String, sync::Arc, vec, vec::Vec};
+use core::{future::poll_fn, task::Poll};
+use drivers::{
+    block::{Disk, DiskError, SECTOR},
+    link::Link,
+    virtio::{block, net},
+};
+use executor::{Runtime, io::devices as all, spawn};
 use hal::board::{self, Board};
 use testing::kernel_test;
 
@@ -112,6 +116,147 @@ fn a_network_card_asks_who_has_an_address_and_is_told() {
         }
         // One that nobody has taken.
         assert!(all::stop("net0").await);
+        all::stop("uart0").await;
+    });
+}
+
+/// Sectors of the disk that is for tests, tasks that share it, and what each has of it.
+const SECTORS: u64 = 16 << 11;
+const TASKS: u64 = 64;
+const SHARE: u64 = SECTORS / TASKS;
+
+/// A number like any other.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005);
+    *seed = seed.wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// What is in a sector after it was written for the `version`th time.
+fn fill(sector: u64, version: u64, bytes: &mut [u8]) {
+    let mut seed = sector << 32 | version;
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&random(&mut seed).to_le_bytes());
+    }
+}
+
+/// Writes and reads back sectors of its own share, and in the end all of that.
+async fn use_share(disk: Arc<dyn Disk>, task: u64) {
+    let mut seed = task;
+    let mut versions = vec![0; SHARE as usize];
+    let mut bytes = vec![0; 80 * SECTOR];
+    let mut expected = vec![0; SECTOR];
+    for version in 1..=30 {
+        let first = random(&mut seed) % SHARE;
+        let count = (1 + random(&mut seed) % 80).min(SHARE - first);
+        let bytes = &mut bytes[..count as usize * SECTOR];
+        let sector = task * SHARE + first;
+        for (at, bytes) in bytes.chunks_exact_mut(SECTOR).enumerate() {
+            fill(sector + at as u64, version, bytes);
+            versions[first as usize + at] = version;
+        }
+        disk.write(sector, bytes).await.expect("it is written");
+        bytes.fill(0);
+        disk.read(sector, bytes).await.expect("it is read");
+        for (at, bytes) in bytes.chunks_exact(SECTOR).enumerate() {
+            fill(sector + at as u64, version, &mut expected);
+            assert_eq!(bytes, expected, "sector {} after it", sector + at as u64);
+        }
+    }
+    disk.flush().await.expect("it is flushed");
+    let mut bytes = vec![0; SHARE as usize * SECTOR];
+    disk.read(task * SHARE, &mut bytes)
+        .await
+        .expect("it is read");
+    for (at, bytes) in bytes.chunks_exact(SECTOR).enumerate() {
+        let sector = task * SHARE + at as u64;
+        match versions[at] {
+            0 => continue,
+            version => fill(sector, version, &mut expected),
+        }
+        assert_eq!(bytes, expected, "sector {sector} in the end");
+    }
+}
+
+#[kernel_test(limit = 300)]
+fn sixty_four_tasks_write_to_a_disk_and_read_that_back() {
+    if !has_virtio() {
+        return;
+    }
+    on_all_cores(async {
+        run("disk0").await;
+        let disk = block::next_disk().await;
+        assert_eq!((disk.sectors(), disk.is_read_only()), (SECTORS, false));
+        let share = |task| spawn(use_share(disk.clone(), task));
+        let tasks: Vec<_> = (0..TASKS).map(share).collect();
+        for task in tasks {
+            task.await.expect("it has found what it wrote");
+        }
+        let state = state_of("disk0").await;
+        crate::println!("note: disk0 {state}");
+        assert!(!state.contains(" 0 interrupts") && state.contains(" 0 failed"));
+        assert!(all::stop("disk0").await);
+        all::stop("uart0").await;
+    });
+}
+
+#[kernel_test(limit = 300)]
+fn what_a_disk_cannot_do_is_an_error_and_who_gives_up_does_no_harm() {
+    if !has_virtio() {
+        return;
+    }
+    on_all_cores(async {
+        run("disk0").await;
+        let disk = block::next_disk().await;
+        let mut sector = vec![0; SECTOR];
+        let past = disk.read(SECTORS, &mut sector).await;
+        assert_eq!(past, Err(DiskError::OutOfRange));
+        let past = disk.write(SECTORS - 1, &[0; 2 * SECTOR]).await;
+        assert_eq!(past, Err(DiskError::OutOfRange));
+        let past = disk.read(u64::MAX, &mut sector).await;
+        assert_eq!(past, Err(DiskError::OutOfRange));
+        let part = disk.read(0, &mut sector[..100]).await;
+        assert_eq!(part, Err(DiskError::Unaligned));
+        // Given up while they wait: for the device, or, as these are more than it takes, for others.
+        fill(7, 1, &mut sector);
+        disk.write(7, &sector).await.expect("it is written");
+        for _ in 0..5 {
+            let mut rooms = vec![vec![0u8; SECTOR]; 200];
+            let mut waiting: Vec<_> = rooms.iter_mut().map(|room| disk.read(7, room)).collect();
+            poll_fn(|context| {
+                for request in &mut waiting {
+                    let _ = request.as_mut().poll(context);
+                }
+                Poll::Ready(())
+            })
+            .await;
+            drop(waiting);
+        }
+        let mut again = vec![0; SECTOR];
+        for _ in 0..200 {
+            again.fill(0);
+            disk.read(7, &mut again).await.expect("it is read");
+            assert_eq!(again, sector);
+        }
+        // Stopped while some wait.
+        let waiter = |_| {
+            let disk = disk.clone();
+            spawn(async move {
+                let mut room = vec![0; 64 * SECTOR];
+                loop {
+                    if let Err(error) = disk.read(0, &mut room).await {
+                        return error;
+                    }
+                }
+            })
+        };
+        let waiters: Vec<_> = (0..100).map(waiter).collect();
+        disk.read(0, &mut again).await.expect("it is read");
+        assert!(all::stop("disk0").await);
+        for waiter in waiters {
+            assert_eq!(waiter.await.ok(), Some(DiskError::Gone));
+        }
+        assert_eq!(disk.flush().await, Err(DiskError::Gone));
         all::stop("uart0").await;
     });
 }
