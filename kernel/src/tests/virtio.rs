@@ -2,14 +2,28 @@
 
 use crate::{boot_info, devices};
 use alloc::{boxed::Box, string::String, sync::Arc, vec, vec::Vec};
-use core::{future::poll_fn, task::Poll};
+use core::{future::poll_fn, sync::atomic::Ordering::Relaxed, task::Poll};
 use drivers::{
     block::{Disk, DiskError, SECTOR},
+    dma::Dma,
     link::Link,
-    virtio::{block, net},
+    pci::Function,
+    virtio::{
+        block::{self, VirtioDisk},
+        net, transport,
+    },
 };
-use executor::{Runtime, io::devices as all, spawn};
-use hal::board::{self, Board};
+use executor::{
+    Runtime,
+    io::{Device, devices as all, lines},
+    spawn,
+};
+use hal::{
+    board::{self, Board},
+    cores,
+    layout::DIRECT_MAP_SIZE,
+    mmio::{Window, WindowError},
+};
 use testing::kernel_test;
 
 /// QEMU's own network: who routes, and who we say we are.
@@ -259,4 +273,81 @@ fn what_a_disk_cannot_do_is_an_error_and_who_gives_up_does_no_harm() {
         assert_eq!(disk.flush().await, Err(DiskError::Gone));
         all::stop("uart0").await;
     });
+}
+
+/// What was found, by the name that its driver gave it.
+async fn device_of(name: &str) -> Device {
+    let devices = all::devices().await;
+    let is_it = |info: &all::DeviceInfo| info.name.as_deref() == Some(name);
+    devices.into_iter().find(is_it).expect("it is there").device
+}
+
+#[kernel_test(limit = 120, cores = 2)]
+fn a_device_s_interrupts_go_where_they_are_sent() {
+    if !has_virtio() {
+        return;
+    }
+    on_all_cores(async {
+        run("disk0").await;
+        let device = device_of("disk0").await;
+        assert!(all::stop("disk0").await);
+        // The same device, by hand.
+        let opened = transport::open(&device).expect("it is there");
+        let disk = VirtioDisk::new(opened.transport).expect("it can be driven");
+        let disk = Arc::new(disk);
+        let line = lines::attach(opened.line, Some(0), disk.clone()).expect("there is room");
+        let mut sector = vec![0; SECTOR];
+        let taken = |core| crate::upcalls::counts(core).lines.load(Relaxed);
+        for core in (0..5).flat_map(|_| cores::online().iter()) {
+            line.steer(core).expect("it is up");
+            assert_eq!(line.core(), core);
+            let (before, taken_before) = (line.count(), taken(core));
+            while line.count() < before + 20 {
+                disk.read(3, &mut sector).await.expect("it is read");
+            }
+            // One or two may have been on their way elsewhere.
+            assert!(taken(core) >= taken_before + 15, "they came elsewhere");
+        }
+        disk.stop();
+        drop((line, opened.message));
+        assert!(all::start("disk0").await);
+        assert!(all::stop("disk0").await);
+        all::stop("uart0").await;
+    });
+}
+
+#[kernel_test(limit = 120)]
+fn lines_of_messages_are_given_back() {
+    if board::platform().board != Board::Pc {
+        return;
+    }
+    on_all_cores(async {
+        run("disk0").await;
+        let device = device_of("disk0").await;
+        assert!(all::stop("disk0").await);
+        let function = Function::of(&device).expect("it is on PCI");
+        for _ in 0..3 {
+            let all: Vec<_> = core::iter::from_fn(|| function.message()).collect();
+            assert!((20..100).contains(&all.len()), "{} lines", all.len());
+            let mut lines: Vec<u32> = all.iter().map(|message| message.line().0).collect();
+            lines.sort();
+            lines.dedup();
+            assert_eq!(lines.len(), all.len(), "a line was given twice");
+        }
+        assert!(all::start("disk0").await);
+        assert!(all::stop("disk0").await);
+        all::stop("uart0").await;
+    });
+}
+
+#[kernel_test]
+fn no_window_opens_onto_memory() {
+    let memory = Dma::new(SECTOR).expect("there is memory");
+    let open = |physical, length| Window::map(physical, length).err();
+    assert_eq!(open(memory.physical(0), 16), Some(WindowError::Memory));
+    // One that only ends there.
+    assert_eq!(open(memory.physical(0) - 16, 17), Some(WindowError::Memory));
+    for (physical, length) in [(0, 16), (0x1000, 0), (u64::MAX, 16), (DIRECT_MAP_SIZE, 1)] {
+        assert_eq!(open(physical, length), Some(WindowError::Range));
+    }
 }
