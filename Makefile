@@ -102,7 +102,7 @@ loom: ## models of the lock-free protocols, with their seeded bugs
 	tools/setup host
 	$(host) exec tools/loom
 
-sanitize: ## host tests of hal and executor under the address sanitizer [TEST=file]
+sanitize: ## host tests of hal, executor and drivers under the address sanitizer [TEST=file]
 	tools/setup host
 	$(host) exec tools/sanitize $${TEST:+"$$TEST"}
 

@@ -22,6 +22,9 @@ const LONG_TOOLS: [&str; 1] = ["tools/sanitize"];
 pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(cargo::arguments(Path::new("."), filter));
+    if long {
+        command.env("SPINDLE_LONG", "1");
+    }
     report.suite("host", "host: cargo test");
     let (mut tests, mut quiet) = (CargoTests::default(), Quiet::default());
     let all_well = stream(&mut command, |line| {

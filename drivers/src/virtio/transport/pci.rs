@@ -304,3 +304,38 @@ impl Transport for Legacy {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake([u32; 64]);
+
+    impl Configuration for Fake {
+        fn read(&self, offset: u8) -> u32 {
+            self.0[usize::from(offset / 4)]
+        }
+
+        fn write(&self, _: u8, _: u32) {}
+    }
+
+    #[test]
+    fn parts_are_found_wherever_a_configuration_says_they_are() {
+        let mut fake = Fake([0; 64]);
+        fake.0[1] = 1 << 20;
+        fake.0[0x34 / 4] = 0x40;
+        // One behind a base address that there is not, and then the right one.
+        let wrong = [0x0110_5009, 6, 0, 0x1000];
+        let right = [0x0110_fc09, 4, 0x2000, 0x1000];
+        fake.0[0x10..0x14].copy_from_slice(&wrong);
+        fake.0[0x14..0x18].copy_from_slice(&right);
+        // The last word, where no capability of ours fits.
+        fake.0[0x3f] = 0x0210_0009;
+        let common = part(&fake, COMMON).expect("it is there");
+        assert_eq!(
+            (common.bar, common.offset, common.length),
+            (4, 0x2000, 0x1000)
+        );
+        assert!(part(&fake, NOTIFY).is_none() && part(&fake, DEVICE).is_none());
+    }
+}
