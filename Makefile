@@ -20,6 +20,9 @@ export $(values)
 # Cargo and the images must land where the recipes look for them.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 
+# mkfs.fat and fsck.fat are where only root looks, on some machines.
+export PATH := $(PATH):/usr/sbin:/sbin
+
 # Options of spindle-qemu from those values, each only if it has one.
 cores = $${CORES:+--cores "$$CORES"}
 append = $${APPEND:+--append "$$APPEND"}
@@ -81,14 +84,15 @@ run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..." PORT=n]; with no ter
 	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append) $(port)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
-	$(all_boards); $(call ready,curl); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl fat); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-long: tool ## the same with the big counts and the rare ways to boot
-	$(all_boards); $(call ready,curl iso gdb); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl iso gdb fat); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test --long $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-host: tool ## only the tests that need no board [TEST=filter]
+	tools/setup fat
 	$(qemu) test --host-only $(filter) --images target/images
 
 torture: tool ## the executor's tests, preempted at random moments [BOARD=... SEEDS=n SEED=s TEST=filter WALL=1]
