@@ -24,6 +24,8 @@ pub(crate) const DIRECTORY: u8 = 0x10;
 pub(crate) const ARCHIVE: u8 = 0x20;
 const LONG_NAME: u8 = 0x0f;
 
+const ENDLESS: &str = "a directory has no end";
+
 /// There is no clock that all boards have: all is of the first day that FAT knows.
 const DAY: [u8; 2] = [0x21, 0];
 
@@ -63,6 +65,8 @@ struct Walk {
     /// The cluster that it is in, and how many sectors of the directory were before this.
     cluster: u32,
     sectors: u32,
+    /// One that it came by: to come there again is to go in a circle. It moves on after each power of two.
+    mark: u32,
 }
 
 impl Core {
@@ -77,8 +81,7 @@ impl Core {
             return match walk.directory.0 {
                 0 => Ok(None),
                 _ if self.link(walk.cluster).await? == Link::End => Ok(None),
-                // Longer than one can be: a chain in a circle, or nearly.
-                _ => Err(Error::Broken("a directory has no end")),
+                _ => Err(Error::Broken(ENDLESS)),
             };
         }
         walk.sectors += 1;
@@ -89,7 +92,15 @@ impl Core {
         let within = number % self.layout.cluster_sectors;
         if within == 0 && number > 0 {
             match self.link(walk.cluster).await? {
-                Link::Next(next) => walk.cluster = next,
+                Link::Next(next) if next == walk.mark || next == walk.directory.0 => {
+                    return Err(Error::Broken(ENDLESS));
+                }
+                Link::Next(next) => {
+                    walk.cluster = next;
+                    if (number / self.layout.cluster_sectors).is_power_of_two() {
+                        walk.mark = next;
+                    }
+                }
                 Link::End => {
                     walk.sectors = number;
                     return Ok(None);
@@ -111,6 +122,7 @@ impl Core {
             directory,
             cluster: directory.0,
             sectors: 0,
+            mark: directory.0,
         }
     }
 

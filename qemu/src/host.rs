@@ -18,7 +18,7 @@ const TOOLS: [&str; 2] = ["tools/test-setup", "tools/loom"];
 const LONG_TOOLS: [&str; 1] = ["tools/sanitize"];
 
 /// Runs them all, or those that `filter` means: the tests of a crate or of a file in `tests/`, or those with it
-/// in their names. Bugs that are seeded to see whether the models find them take long, and so does the sanitizer.
+/// in their names. With `long`, tests take their big counts (`SPINDLE_LONG`). Bugs that are seeded to see whether the models find them take long, and so does the sanitizer.
 pub fn run(report: &mut Report, filter: &str, long: bool) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(cargo::arguments(Path::new("."), filter));

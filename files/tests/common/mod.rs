@@ -97,6 +97,9 @@ impl Make {
             "-i",
             "5417d1e5",
         ]);
+        if self.bits < 32 {
+            command.args(["-r", "512"]);
+        }
         let output = run(command.args(options).arg(&image.0));
         assert!(output.status.success(), "{}", text(&output));
         image
