@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serial` | serial ports, 16550 and PL011: by hand, and driven by their interrupts |
 //! | `block` | disks, whoever drives them |
+//! | `sd` | SD cards, by the host controller of a Raspberry Pi |
 //! | `link` | what carries frames of a network, whoever drives it |
 //! | `virtio` | network cards and disks of virtual machines |
 //! | `pci` | what there is on PCI, and where its registers and interrupts are |
@@ -26,6 +27,8 @@ pub mod gpio;
 pub mod link;
 #[cfg(feature = "alloc")]
 pub mod pci;
+#[cfg(feature = "alloc")]
+pub mod sd;
 pub mod serial;
 #[cfg(feature = "alloc")]
 pub mod virtio;

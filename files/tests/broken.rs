@@ -82,7 +82,7 @@ async fn use_all(volume: &Volume) {
                         // It may say that it has 4 GiB.
                         let mut room = [0; 4096];
                         for _ in 0..8 {
-                            if !check(file.read(&mut room).await).is_some_and(|count| count > 0) {
+                            if check(file.read(&mut room).await).is_none_or(|count| count == 0) {
                                 break;
                             }
                         }

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use drivers::{
     clock_of_day::Pl031,
     pci,
+    sd::Sdhci,
     virtio::{block::VirtioBlock, net::VirtioNet, transport::mmio::Mmio},
 };
 use executor::io::{
@@ -28,6 +29,24 @@ const CLOCK_OF_VIRT: Device = Device {
     line: Some(Line(34)),
 };
 
+/// The controller of the card, of a Pi 3 and a Pi 4. The latter was never tried.
+const CARD_OF_PI_3: Device = Device {
+    id: Id::BuiltIn("sdhci"),
+    registers: Registers::Memory {
+        address: 0x3f30_0000,
+        length: 0x100,
+    },
+    line: Some(Line(62)),
+};
+const CARD_OF_PI_4: Device = Device {
+    id: Id::BuiltIn("sdhci"),
+    registers: Registers::Memory {
+        address: 0xfe34_0000,
+        length: 0x100,
+    },
+    line: Some(Line(158)),
+};
+
 /// From here on devices are driven by their interrupts. Once is enough; what was stopped stays so.
 pub async fn start(info: &BootInfo) {
     static IS_STARTED: AtomicBool = AtomicBool::new(false);
@@ -38,6 +57,7 @@ pub async fn start(info: &BootInfo) {
     register(&Pl031).await;
     register(&VirtioNet).await;
     register(&VirtioBlock).await;
+    register(&Sdhci).await;
     if let Some(uart) = console::device(info.platform.uart) {
         found(uart).await;
     }
@@ -47,7 +67,9 @@ pub async fn start(info: &BootInfo) {
             found(CLOCK_OF_VIRT).await;
             virtio_of_tree(info)
         }
-        _ => Vec::new(),
+        Board::Raspi3 => alloc::vec![CARD_OF_PI_3],
+        Board::Raspi4 => alloc::vec![CARD_OF_PI_4],
+        Board::Host => Vec::new(),
     };
     for device in buses {
         found(device).await;

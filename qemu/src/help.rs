@@ -50,7 +50,8 @@ With none it runs the tour, passes on what it prints and exits as the guest does
   --el2          virt boots at EL2
   --append S     more for the kernel's command line
   --limit S      seconds for a run without a terminal (300)
-  --disk FILE    a disk for pc and virt, which keeps what is written to it (without: zeros, for this boot only)
+  --disk FILE    a disk, which keeps what is written to it: an SD card on a Pi (its size a power of two), else
+                 of virtio (without: zeros, for this boot only)
   --legacy       their virtio devices are of the first kind
   --script FILE  plays a console script (lines `expect TEXT`, `send TEXT`, `fail TEXT`,
                  `limit S`, `exit N`) instead of the tour

@@ -61,7 +61,8 @@ pub struct Machine {
     pub virtio: Virtio,
     /// Ports of this host that lead to ports of the guest. Port 0 of the host is one that is free; QEMU knows which.
     pub forwards: Vec<(u16, u16)>,
-    /// A file that is its disk. Without, it has one of zeros, which is gone after the boot.
+    /// An image of a disk, which the guest reads and writes: an SD card on a Pi, else of virtio. The size of a card is a power of two.
+    /// Without, a virtio disk is of zeros, and gone after the boot; a Pi has none.
     pub disk: Option<PathBuf>,
 }
 
@@ -276,6 +277,23 @@ impl Machine {
             }
             Serial::File(path) => arguments.pair("-serial", format!("file:{}", path.display())),
         }
+        if let Some(disk) = &self.disk {
+            // A comma in the name of a file is written twice.
+            let file = disk.display().to_string().replace(',', ",,");
+            let device = match self.board {
+                Board::Pc => Some("virtio-blk-pci,drive=disk0"),
+                Board::Virt => Some("virtio-blk-device,drive=disk0"),
+                Board::Raspi3b | Board::Raspi4b => None,
+            };
+            let way = if device.is_some() { "none" } else { "sd" };
+            arguments.pair(
+                "-drive",
+                format!("if={way},id=disk0,format=raw,file={file}"),
+            );
+            if let Some(device) = device {
+                arguments.pair("-device", device);
+            }
+        }
         match self.board.arch() {
             Arch::X86_64 => arguments.pair("-device", "isa-debug-exit,iobase=0xf4,iosize=4"),
             Arch::Aarch64 => arguments.pair("-semihosting-config", "enable=on,target=native"),
@@ -395,6 +413,25 @@ mod tests {
             Machine::new(Board::Raspi3b, 4).command_line(" "),
             "exit=qemu"
         );
+    }
+
+    #[test]
+    fn a_disk_is_a_card_on_a_pi_and_of_virtio_elsewhere() {
+        let with_disk = |board| {
+            let disk = Some(PathBuf::from("a,b.img"));
+            let machine = Machine::new(board, 4);
+            hardware(&Machine { disk, ..machine })
+        };
+        let card = "-drive if=sd,id=disk0,format=raw,file=a,,b.img";
+        assert!(with_disk(Board::Raspi3b).contains(card));
+        for (board, device) in [
+            (Board::Pc, "-device virtio-blk-pci,drive=disk0"),
+            (Board::Virt, "-device virtio-blk-device,drive=disk0"),
+        ] {
+            let line = with_disk(board);
+            assert!(line.contains("-drive if=none,id=disk0") && line.contains(device));
+        }
+        assert!(!hardware(&Machine::new(Board::Pc, 4)).contains("-drive"));
     }
 
     #[test]
