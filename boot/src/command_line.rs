@@ -26,6 +26,8 @@ pub struct Options<'a> {
     pub test: &'a str,
     /// `long`: the tests that take long, instead of those that do not.
     pub long: bool,
+    /// `disk`: the tests that need a disk, which is there, instead of those that do not.
+    pub disk: bool,
     /// `from=n`: tests below this number have run before.
     pub from: usize,
     /// `torture=seed`: tests are preempted at random moments.
@@ -177,6 +179,7 @@ impl Default for Options<'_> {
             network: Network::Dhcp,
             test: "",
             long: false,
+            disk: false,
             from: 0,
             torture: None,
             exit_to_qemu: false,
@@ -203,7 +206,7 @@ impl fmt::Display for Complaint<'_> {
             Some(expected) => write!(f, "option `{word}` ignored: expected {expected}"),
             None => write!(
                 f,
-                "option `{word}` ignored: known are log= cores= quantum= watchdog= net= test= from= torture= exit= long tour idle bench"
+                "option `{word}` ignored: known are log= cores= quantum= watchdog= net= test= from= torture= exit= long disk tour idle bench"
             ),
         }
     }
@@ -262,10 +265,11 @@ impl<'a> Options<'a> {
             ("exit", Some("qemu")) => self.exit_to_qemu = true,
             ("exit", _) => return Err(Some("exit=qemu")),
             ("long", None) => self.long = true,
+            ("disk", None) => self.disk = true,
             ("tour", None) => self.tour = true,
             ("idle", None) => self.idle = true,
             ("bench", None) => self.bench = true,
-            ("long" | "tour" | "idle" | "bench", Some(_)) => {
+            ("long" | "disk" | "tour" | "idle" | "bench", Some(_)) => {
                 return Err(Some("the bare word, without a value"));
             }
             _ => return Err(None),
@@ -294,7 +298,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let (options, complaints) = parse(
-            " log=debug cores=3\tquantum=0 watchdog=kill net=off test=a=b long from=7 torture=5:1:9 exit=qemu tour idle bench ",
+            " log=debug cores=3\tquantum=0 watchdog=kill net=off test=a=b long disk from=7 torture=5:1:9 exit=qemu tour idle bench ",
         );
         assert_eq!(
             options,
@@ -306,6 +310,7 @@ mod tests {
                 network: Network::Off,
                 test: "a=b",
                 long: true,
+                disk: true,
                 from: 7,
                 torture: Some(Torture {
                     seed: 5,

@@ -20,6 +20,8 @@ pub mod devices;
 #[cfg(target_os = "none")]
 pub mod failure;
 #[cfg(target_os = "none")]
+pub mod files;
+#[cfg(target_os = "none")]
 pub mod network;
 #[cfg(target_os = "none")]
 pub mod shell;

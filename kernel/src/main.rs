@@ -10,7 +10,7 @@ extern crate alloc;
 use alloc::boxed::Box;
 use boot::BootInfo;
 use executor::{Runtime, time::Duration};
-use kernel::{Machine, devices, network, shell, start, tour, watchdog};
+use kernel::{Machine, devices, files, network, shell, start, tour, watchdog};
 
 boot::entry!(main);
 
@@ -40,6 +40,7 @@ fn main(info: &'static BootInfo) -> ! {
             let _goes_on = watchdog::start();
             devices::start(info).await;
             network::start(machine.options.network).await;
+            files::start();
             shell::run(machine).await
         })
     }

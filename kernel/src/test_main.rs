@@ -20,6 +20,7 @@ pub fn main(info: &'static BootInfo) -> ! {
         cores: hal::cores::online().len(),
         filter: machine.options.test,
         long: machine.options.long,
+        disk: machine.options.disk,
         from: machine.options.from,
         now: hal::clock::now,
         print_line: console::print_line,

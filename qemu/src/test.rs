@@ -1,5 +1,5 @@
 //! `test`: the host's tests, then every variant of every board, the framework's own tests, the
-//! shell, the smallest image, what an idle machine costs, and a few seeds of torture.
+//! shell, disks, the smallest image, what an idle machine costs, and a few seeds of torture.
 
 use crate::board::Board;
 use crate::machine::{Machine, Tree};
@@ -8,7 +8,9 @@ use crate::options::Options;
 use crate::problem::Result;
 use crate::report::Report;
 use crate::verdict::{Kind, TestResult, Watcher};
-use crate::{fixtures, host, idle, long, matrix, network, scripted, serial, suite, torture};
+use crate::{
+    disk, fixtures, host, idle, long, matrix, network, power, scripted, serial, suite, torture,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,6 +87,8 @@ fn on_board(board: Board, images: &Path, options: &Options, report: &mut Report)
     shell(&usual, images, &options.filter, report);
     serial::run(&usual, images, &options.filter, report);
     network::run(&usual, images, (&options.filter, options.long), report);
+    disk::run(&usual, images, &options.filter, report);
+    power::run(&usual, images, &options.filter, options.long, report);
     blink(&usual, images, &options.filter, report);
     idle_cost(&usual, images, &options.filter, report);
     tortured(&usual, images, &options.filter, report);

@@ -33,6 +33,8 @@ pub struct KernelTest {
     pub limit_seconds: u32,
     /// Takes long: runs only when that is asked for, with others of its kind.
     pub is_long: bool,
+    /// Needs a disk: runs only on a machine that has one, with others of its kind.
+    pub needs_disk: bool,
     /// Runs it.
     pub run: fn() -> Outcome,
 }
@@ -135,6 +137,8 @@ pub struct Environment<'a> {
     pub filter: &'a str,
     /// Only tests that take long, instead of those that do not.
     pub long: bool,
+    /// Only tests that need a disk, which is there, instead of those that do not.
+    pub disk: bool,
     /// Tests below this index have run in an earlier boot.
     pub from: usize,
     /// Monotonic time in nanoseconds.
@@ -163,7 +167,7 @@ fn run_list(list: &[KernelTest], environment: &Environment<'_>) -> Summary {
     let print = environment.print_line;
     let selected = || {
         list.iter()
-            .filter(|test| test.is_long == environment.long)
+            .filter(|test| test.is_long == environment.long && test.needs_disk == environment.disk)
             .filter(|test| test.name.contains(environment.filter))
             .enumerate()
     };
@@ -259,6 +263,7 @@ mod tests {
             boards,
             limit_seconds: 60,
             is_long: false,
+            needs_disk: false,
             run: || Outcome::report(Ok::<(), &str>(())),
         }
     }
@@ -284,6 +289,7 @@ mod tests {
                 cores: 4,
                 filter: "b::",
                 long: false,
+                disk: false,
                 from: 1,
                 now: || 0,
                 print_line: |line| LINES.lock().unwrap().push(format!("{line}")),

@@ -48,7 +48,8 @@ const CLOCK_IS_STABLE: u32 = 1 << 1;
 const CLOCK_OUT: u32 = 1 << 2;
 const LONGEST: u32 = 0xe << 16;
 const RESET_ALL: u32 = 1 << 24;
-const RESET_LINES: u32 = 1 << 25 | 1 << 26;
+const RESET_COMMAND: u32 = 1 << 25;
+const RESET_DATA: u32 = 1 << 26;
 
 // Of `COMMAND`.
 const COUNTED: u32 = 1 << 1;
@@ -286,8 +287,11 @@ impl Session<'_> {
             return Ok(());
         }
         let clock = self.host.read(CLOCK);
-        self.host.write(CLOCK, clock | RESET_LINES);
-        self.wait_clear(CLOCK, RESET_LINES).await?;
+        // One after the other: QEMU does not know both at once.
+        for reset in [RESET_COMMAND, RESET_DATA] {
+            self.host.write(CLOCK, clock | reset);
+            self.wait_clear(CLOCK, reset).await?;
+        }
         self.host.write(EVENTS, u32::MAX);
         self.host.events.store(0, Relaxed);
         self.state.is_midway = false;

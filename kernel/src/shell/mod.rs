@@ -9,8 +9,10 @@
 //! | `tasks`, `top` | the commands about the executor |
 //! | `devices` | those about devices and their lines |
 //! | `network` | those about the network |
+//! | `files` | those about files |
 
 mod devices;
+mod files;
 mod line;
 mod network;
 mod tasks;
@@ -162,6 +164,30 @@ const COMMANDS: &[Command] = &[
         }),
     },
     Command {
+        name: "ls",
+        help: "ls [path]: what is in a directory of the disk",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { files::ls(&argument).await })),
+    },
+    Command {
+        name: "cat",
+        help: "cat <path>: shows a file",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { files::cat(&argument).await })),
+    },
+    Command {
+        name: "write",
+        help: "write <path> <text>: makes a file of this line, instead of the one that was there; a path with blanks goes in \"\"",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { files::write(&argument).await })),
+    },
+    Command {
+        name: "fill",
+        help: "fill <first> <count>: makes so many files, and says of each when it would outlast a loss of power",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { files::fill(&argument).await })),
+    },
+    Command {
         name: "mem",
         help: "memory: the map, frames, the heap",
         takes_argument: false,
@@ -183,18 +209,24 @@ const COMMANDS: &[Command] = &[
         name: "reboot",
         help: "start again",
         takes_argument: false,
-        run: Run::Now(|_, _| {
-            console::flush();
-            power::restart()
+        run: Run::Task(|_, _| {
+            Box::pin(async {
+                crate::files::end().await;
+                console::flush();
+                power::restart()
+            })
         }),
     },
     Command {
         name: "poweroff",
         help: "switch the machine off",
         takes_argument: false,
-        run: Run::Now(|_, _| {
-            console::flush();
-            power::exit(power::Status::Success)
+        run: Run::Task(|_, _| {
+            Box::pin(async {
+                crate::files::end().await;
+                console::flush();
+                power::exit(power::Status::Success)
+            })
         }),
     },
 ];

@@ -6,6 +6,7 @@
 //! | `devices` | drivers, and the lines that interrupt them |
 //! | `virtio` | a network card and a disk, as QEMU plays them |
 //! | `network` | connections of the machine to itself |
+//! | `files` | a disk, and files on it |
 //! | `time` | the clock and the timers |
 //! | `protection` | what pages may and may not |
 //! | `contexts` | switching, voluntarily and from an interrupt |
@@ -17,6 +18,7 @@ mod contexts;
 mod cores;
 mod devices;
 mod executor;
+mod files;
 mod image;
 mod network;
 mod protection;

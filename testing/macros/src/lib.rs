@@ -20,6 +20,7 @@ use proc_macro::{TokenStream, TokenTree};
 /// - `boards`: skipped on boards that are not in the list.
 /// - `limit`: seconds on the wall clock after which the runner calls it hung.
 /// - `long = true`: runs by `make test-long` only.
+/// - `disk = true`: runs only where the runner has attached a disk.
 ///
 /// A panic ends the machine and the runner boots it anew for the tests that
 /// are left; an `Err` fails the test and the machine goes on.
@@ -38,6 +39,7 @@ pub fn kernel_test(options: TokenStream, function: TokenStream) -> TokenStream {
         boards,
         limit,
         long,
+        disk,
     } = options;
     let record = format!(
         "const _: () = {{
@@ -49,6 +51,7 @@ pub fn kernel_test(options: TokenStream, function: TokenStream) -> TokenStream {
                 boards: {boards},
                 limit_seconds: {limit},
                 is_long: {long},
+                needs_disk: {disk},
                 run: || ::testing::Outcome::report({name}()),
             }};
         }};"
@@ -71,6 +74,7 @@ struct Options {
     boards: String,
     limit: String,
     long: String,
+    disk: String,
 }
 
 impl Options {
@@ -80,6 +84,7 @@ impl Options {
             boards: "\"\"".into(),
             limit: "60".into(),
             long: "false".into(),
+            disk: "false".into(),
         };
         let mut tokens = tokens.into_iter();
         while let Some(key) = tokens.next() {
@@ -98,9 +103,10 @@ impl Options {
                 "boards" => options.boards = value.to_string(),
                 "limit" => options.limit = value.to_string(),
                 "long" => options.long = value.to_string(),
+                "disk" => options.disk = value.to_string(),
                 _ => {
                     return Err(format!(
-                        "unknown option `{key}`: use cores, boards, limit or long"
+                        "unknown option `{key}`: use cores, boards, limit, long or disk"
                     ));
                 }
             }
