@@ -203,6 +203,15 @@ impl Cache {
     }
 }
 
+/// These bytes once more.
+pub(crate) fn try_copy(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len())
+        .map_err(|_| Error::NoMemory)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 /// So many bytes of zeros.
 pub(crate) fn try_zeros(length: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

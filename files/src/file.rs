@@ -1,9 +1,11 @@
 //! An open file, and how to open one.
 
 use crate::{
+    cache::try_copy,
     directory::Found,
     error::{Error, Result},
     open::{Claim, Cursor, PIECE},
+    table::Core,
     volume::{NEW_FILE, Volume, whole},
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -64,6 +66,29 @@ impl OpenOptions {
         self
     }
 
+    /// Finds or makes the file.
+    pub(crate) async fn claim(self, core: &mut Core, path: &str) -> Result<Claim> {
+        let (above, name) = core.resolve(path, |_| {}).await?;
+        let name = name.ok_or(Error::IsDirectory)?;
+        let found = match core.find(above, name).await? {
+            Some(_) if self.create_new => return Err(Error::Exists),
+            Some(found) => found,
+            None if self.create || self.create_new => {
+                let place = core.add(above, name, NEW_FILE).await?;
+                Found {
+                    name: String::new(),
+                    short: [0; 11],
+                    attributes: NEW_FILE.0,
+                    first: 0,
+                    size: 0,
+                    places: [place].into(),
+                }
+            }
+            None => return Err(Error::NotFound),
+        };
+        core.claim(&found, self.write || self.append)
+    }
+
     /// Opens it.
     pub async fn open(self, volume: &Volume, path: &str) -> Result<File> {
         let writes = self.write || self.append;
@@ -77,25 +102,7 @@ impl OpenOptions {
                 true => shared.lock_to_change().await?,
                 false => shared.lock().await?,
             };
-            let (above, name) = core.resolve(&path, |_| {}).await?;
-            let name = name.ok_or(Error::IsDirectory)?;
-            let found = match core.find(above, name).await? {
-                Some(_) if self.create_new => return Err(Error::Exists),
-                Some(found) => found,
-                None if self.create || self.create_new => {
-                    let place = core.add(above, name, NEW_FILE).await?;
-                    Found {
-                        name: String::new(),
-                        short: [0; 11],
-                        attributes: NEW_FILE.0,
-                        first: 0,
-                        size: 0,
-                        places: [place].into(),
-                    }
-                }
-                None => return Err(Error::NotFound),
-            };
-            let claim = core.claim(&found, writes)?;
+            let claim = self.claim(&mut core, &path).await?;
             if self.truncate {
                 core.cut(&claim.node, 0).await?;
             }
@@ -180,12 +187,8 @@ impl File {
         if !(self.how.write || self.how.append) {
             return Err(Error::NotOpenForThat);
         }
-        let mut bytes = Vec::new();
         let length = from.len().min(PIECE);
-        bytes
-            .try_reserve_exact(length)
-            .map_err(|_| Error::NoMemory)?;
-        bytes.extend_from_slice(&from[..length]);
+        let bytes = try_copy(&from[..length])?;
         let (volume, claim, mut cursor) = (self.volume.0.clone(), self.claim.clone(), self.cursor);
         let at = (!self.how.append).then_some(self.at);
         let (end, cursor) = whole(async move {

@@ -43,6 +43,16 @@ impl Drop for Claim {
 }
 
 impl Node {
+    fn new(place: Place, first: u32, size: u32) -> Self {
+        Self {
+            place,
+            first: AtomicU32::new(if size == 0 { 0 } else { first }),
+            size: AtomicU32::new(size),
+            cuts: AtomicU32::new(0),
+            has_writer: AtomicBool::new(false),
+        }
+    }
+
     /// How long it is.
     pub(crate) fn size(&self) -> u32 {
         self.size.load(Acquire)
@@ -77,14 +87,7 @@ impl Core {
             Some(node) => node,
             None => {
                 self.open.try_reserve(1).map_err(|_| Error::NoMemory)?;
-                let is_empty = found.size == 0;
-                let node = Arc::new(Node {
-                    place: found.place(),
-                    first: AtomicU32::new(if is_empty { 0 } else { found.first }),
-                    size: AtomicU32::new(found.size),
-                    cuts: AtomicU32::new(0),
-                    has_writer: AtomicBool::new(false),
-                });
+                let node = Arc::new(Node::new(found.place(), found.first, found.size));
                 self.open.push(Arc::downgrade(&node));
                 node
             }
@@ -260,6 +263,31 @@ impl Core {
         // Pairs with the acquire in `size`.
         node.size.store(size, Release);
         Ok(())
+    }
+
+    /// Makes these the bytes of a file, instead of those that it has: on the disk at one moment, when its directory is written. If there is no room for
+    /// both, the old ones are given up first.
+    pub(crate) async fn replace(&mut self, node: &Node, bytes: &[u8]) -> Result<()> {
+        self.commit_if_much().await?;
+        let new = Node::new(node.place, 0, 0);
+        match self.put(&new, 0, bytes, &mut Cursor::default()).await {
+            Ok(()) => {}
+            Err(Error::NoSpace) if node.size() > 0 => {
+                self.cut(node, 0).await?;
+                return self.put(node, 0, bytes, &mut Cursor::default()).await;
+            }
+            Err(error) => {
+                // What it has got so far is in no directory.
+                let clusters = self.clusters_for(bytes.len() as u32);
+                self.give_up(new.first.load(Relaxed), clusters).await?;
+                return Err(error);
+            }
+        }
+        let old = (node.first.load(Relaxed), self.clusters_for(node.size()));
+        node.first.store(new.first.load(Relaxed), Relaxed);
+        node.size.store(new.size(), Release);
+        node.cuts.fetch_add(1, Relaxed);
+        self.give_up(old.0, old.1).await
     }
 
     /// Makes a file shorter. What it had more is freed when the directory says on the disk that it is shorter.

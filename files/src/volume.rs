@@ -1,11 +1,12 @@
 //! A volume that is mounted: what is on it by path.
 
 use crate::{
-    cache::Cache,
+    cache::{Cache, try_copy},
     directory::{ARCHIVE, DIRECTORY, READ_ONLY},
     error::{Error, Result},
     file::{File, OpenOptions},
     layout::{Kind, Layout, partitions, u32_at},
+    open::PIECE,
     table::Core,
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -150,12 +151,23 @@ impl Volume {
         }
     }
 
-    /// Makes a file of these bytes; when this is done it outlasts a loss of power. If there was one already, a loss of power before that leaves
-    /// the old one or the new one, unless somebody else flushes meanwhile and there is more than 64 KiB of it.
+    /// Makes a file of these bytes; when this is done it outlasts a loss of power. If there was one already, a loss of power before that leaves the
+    /// old one or the new one, whole, if they are at most 64 KiB and there is room for both.
     pub async fn write(&self, path: &str, bytes: &[u8]) -> Result<()> {
-        let mut file = self.create(path).await?;
-        file.write_all(bytes).await?;
-        file.close().await
+        if bytes.len() > PIECE {
+            let mut file = self.create(path).await?;
+            file.write_all(bytes).await?;
+            return file.close().await;
+        }
+        let (shared, path, bytes) = (self.0.clone(), String::from(path), try_copy(bytes)?);
+        whole(async move {
+            let mut core = shared.lock_to_change().await?;
+            let options = OpenOptions::new().write(true).create(true);
+            let claim = options.claim(&mut core, &path).await?;
+            core.replace(&claim.node, &bytes).await?;
+            core.commit().await
+        })
+        .await
     }
 
     /// What is in a directory, in the order in which it is there.

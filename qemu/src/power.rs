@@ -56,8 +56,8 @@ fn all(machine: &Machine, images: &Path, cuts: u64) -> Result<TestResult> {
         let first = cut as u32 * 1000;
         // The last boot is left alone: all is listed, and the machine switched off.
         let script = match cut == cuts {
-            true => "fail *** machine panic\nexpect spindle>\nexpect is mounted\nsend ls fill\nexpect file number\nexpect spindle>\nsend poweroff\nexit 0\n".into(),
-            false => format!("fail *** machine panic\nexpect spindle>\nexpect is mounted\nsend fill {first} 1000\n"),
+            true => "fail *** machine panic\nexpect is mounted\nsend ls fill\nexpect file number\nexpect spindle>\nsend poweroff\nexit 0\n".into(),
+            false => format!("fail *** machine panic\nexpect is mounted\nsend fill {first} 1000\n"),
         };
         let (result, guest) = scripted::boot(&name, &machine, &spindle, "", &script);
         if result.is_wrong() {
