@@ -10,7 +10,7 @@
 
 # Values go to the shell through its environment, never through the text of a
 # recipe, so that no blank, quote or dollar in them is ever read as shell or make.
-values := BOARD CORES TEST FILTER APPEND SEEDS SEED WALL PORT
+values := BOARD CORES TEST FILTER APPEND SEEDS SEED WALL PORT DISK
 $(foreach v,$(values),$(if $(filter command,$(origin $v)),$(eval override $v := $$(value $v))))
 # TEST chooses tests and FILTER benchmarks; who mixes them up is understood.
 ifeq ($(value TEST),)
@@ -27,6 +27,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 cores = $${CORES:+--cores "$$CORES"}
 append = $${APPEND:+--append "$$APPEND"}
 port = $${PORT:+--port "$$PORT"}
+disk = $${DISK:+--disk "$$DISK"}
 filter = $${TEST:+--filter "$$TEST"}
 seeds = $${SEEDS:+--seeds "$$SEEDS"} $${SEED:+--seed "$$SEED"} $${WALL:+--wall}
 
@@ -79,9 +80,9 @@ tool:
 	[ -e target/debug/spindle-qemu ] || echo "building spindle-qemu, the host program that runs the images ..." >&2
 	$(host) cargo build -q -p spindle-qemu
 
-run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..." PORT=n]; with no terminal, run the tour
+run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..." PORT=n DISK=file]; with no terminal, run the tour
 	$(one_board); $(ready); $(call images,image,spindle); \
-	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append) $(port)
+	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append) $(port) $(disk)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
 	$(all_boards); $(call ready,curl fat); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
