@@ -2,9 +2,9 @@
 //!
 //! A driver [`offer`]s the disks that it has found, and whoever wants disks takes the [`next_disk`]. A [`Disk`] is shared by who uses it. Requests wait as tasks do, and hold no core; one that is dropped while it waits may still be carried out.
 
-use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
+use crate::handout::Handout;
+use alloc::{boxed::Box, sync::Arc};
 use core::{error, fmt, future::Future, pin::Pin};
-use executor::sync::{Mutex, Notify};
 
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
@@ -68,23 +68,19 @@ impl fmt::Display for DiskError {
 impl error::Error for DiskError {}
 
 /// Disks that nobody has taken, oldest first.
-static OFFERED: Mutex<VecDeque<Arc<dyn Disk>>> = Mutex::new(VecDeque::new());
-static BELL: Notify = Notify::new();
+static OFFERED: Handout<Arc<dyn Disk>> = Handout::new();
 
 /// A driver has a disk.
-pub async fn offer(disk: Arc<dyn Disk>) {
-    OFFERED.lock().await.push_back(disk);
-    BELL.notify_waiters();
+pub fn offer(disk: Arc<dyn Disk>) {
+    OFFERED.put(disk);
+}
+
+/// A driver has it no more. Who has taken it hears that from his next request.
+pub async fn withdraw(disk: &Arc<dyn Disk>) {
+    OFFERED.retain(|other| !Arc::ptr_eq(other, disk)).await;
 }
 
 /// Waits for a disk that nobody has taken yet.
 pub async fn next_disk() -> Arc<dyn Disk> {
-    loop {
-        // Made before the look: a bell that rings in between is heard.
-        let bell = BELL.notified();
-        if let Some(disk) = OFFERED.lock().await.pop_front() {
-            return disk;
-        }
-        bell.await;
-    }
+    OFFERED.next().await
 }

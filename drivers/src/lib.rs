@@ -9,6 +9,7 @@
 //! | `virtio` | network cards and disks of virtual machines |
 //! | `pci` | what there is on PCI, and where its registers and interrupts are |
 //! | `dma` | memory that devices read and write |
+//! | `handout` | where what was started waits for who uses it |
 //! | `gpio` | pins of a Raspberry Pi |
 //! | `clock_of_day` | PL031: the time of day, and an alarm; the example of a driver |
 
@@ -24,6 +25,8 @@ pub mod clock_of_day;
 #[cfg(feature = "alloc")]
 pub mod dma;
 pub mod gpio;
+#[cfg(feature = "alloc")]
+mod handout;
 pub mod link;
 #[cfg(feature = "alloc")]
 pub mod pci;

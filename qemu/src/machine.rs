@@ -94,8 +94,8 @@ impl Machine {
                 self.board.name()
             );
         }
-        if self.board.is_pi() && (self.disk.is_some() || self.virtio != Virtio::Modern) {
-            stop!("--disk and --legacy are for pc and virt: a Pi has no virtio device");
+        if self.board.is_pi() && self.virtio != Virtio::Modern {
+            stop!("--legacy is for pc and virt: a Pi has no virtio device");
         }
         if let Some(file) = self.disk.as_ref().filter(|file| !file.is_file()) {
             stop!("there is no disk {}", file.display());
@@ -192,6 +192,10 @@ impl Machine {
     /// The devices that are not part of the board: a network, which is QEMU's own, and a disk. Where time is counted in instructions there are none:
     /// what comes from outside comes when it likes.
     fn add_devices(&self, arguments: &mut Arguments) -> Result<()> {
+        if let (true, Some(card)) = (self.board.is_pi(), &self.disk) {
+            let card = commas(card);
+            arguments.pair("-drive", format!("if=sd,id=disk0,format=raw,file={card}"));
+        }
         let (kind, options) = match (self.board, self.virtio) {
             (Board::Pc, Virtio::Modern) => ("pci", ""),
             (Board::Pc, Virtio::Legacy) => ("pci", ",disable-modern=on"),
@@ -221,8 +225,7 @@ impl Machine {
                 ",snapshot=on",
             ),
         };
-        // QEMU's options are separated by commas.
-        let file = file.display().to_string().replace(',', ",,");
+        let file = commas(&file);
         let drive = format!("if=none,id=disk0,format=raw,file={file}{keeping}");
         arguments.pair("-drive", drive);
         let device = format!("virtio-blk-{kind},drive=disk0{options}");
@@ -277,29 +280,17 @@ impl Machine {
             }
             Serial::File(path) => arguments.pair("-serial", format!("file:{}", path.display())),
         }
-        if let Some(disk) = &self.disk {
-            // A comma in the name of a file is written twice.
-            let file = disk.display().to_string().replace(',', ",,");
-            let device = match self.board {
-                Board::Pc => Some("virtio-blk-pci,drive=disk0"),
-                Board::Virt => Some("virtio-blk-device,drive=disk0"),
-                Board::Raspi3b | Board::Raspi4b => None,
-            };
-            let way = if device.is_some() { "none" } else { "sd" };
-            arguments.pair(
-                "-drive",
-                format!("if={way},id=disk0,format=raw,file={file}"),
-            );
-            if let Some(device) = device {
-                arguments.pair("-device", device);
-            }
-        }
         match self.board.arch() {
             Arch::X86_64 => arguments.pair("-device", "isa-debug-exit,iobase=0xf4,iosize=4"),
             Arch::Aarch64 => arguments.pair("-semihosting-config", "enable=on,target=native"),
         }
         arguments.0
     }
+}
+
+/// The name of a file as QEMU's options have it: they are separated by commas, and one in a name is written twice.
+fn commas(file: &Path) -> String {
+    file.display().to_string().replace(',', ",,")
 }
 
 struct Arguments(Vec<OsString>);
@@ -416,22 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_a_card_on_a_pi_and_of_virtio_elsewhere() {
-        let with_disk = |board| {
-            let disk = Some(PathBuf::from("a,b.img"));
-            let machine = Machine::new(board, 4);
-            hardware(&Machine { disk, ..machine })
+    fn a_disk_is_a_card_on_a_pi() {
+        let machine = Machine {
+            disk: Some(PathBuf::from("a,b.img")),
+            ..Machine::new(Board::Raspi3b, 4)
         };
-        let card = "-drive if=sd,id=disk0,format=raw,file=a,,b.img";
-        assert!(with_disk(Board::Raspi3b).contains(card));
-        for (board, device) in [
-            (Board::Pc, "-device virtio-blk-pci,drive=disk0"),
-            (Board::Virt, "-device virtio-blk-device,drive=disk0"),
-        ] {
-            let line = with_disk(board);
-            assert!(line.contains("-drive if=none,id=disk0") && line.contains(device));
-        }
-        assert!(!hardware(&Machine::new(Board::Pc, 4)).contains("-drive"));
+        let words = machine.arguments(Path::new("image"), "", &Serial::Pipe);
+        let card = OsString::from("if=sd,id=disk0,format=raw,file=a,,b.img");
+        assert!(words.unwrap().contains(&card));
     }
 
     #[test]

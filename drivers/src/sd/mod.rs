@@ -68,7 +68,7 @@ async fn look(host: Arc<Host>, found: Arc<Finding>) {
     let finding = match Card::find(host).await {
         Ok(card) => {
             let sectors = block::Disk::sectors(&card);
-            block::offer(Arc::new(card)).await;
+            block::offer(Arc::new(card));
             Ok(sectors)
         }
         Err(why) => Err(format!("{why}")),

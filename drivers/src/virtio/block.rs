@@ -7,12 +7,12 @@
 //! The interrupt half takes back what the device has done, and wakes each one that waits for it.
 
 use super::{
-    Control, EVENT_IDX, Handout, Setup, Wrong,
+    Control, EVENT_IDX, Setup, Wrong,
     queue::{Piece, Queue},
     transport::{self, Transport},
 };
 use crate::{
-    block::{Answer, Disk, DiskError, SECTOR},
+    block::{self, Answer, Disk, DiskError, SECTOR},
     dma::Dma,
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
@@ -501,14 +501,6 @@ impl Drop for VirtioDisk {
     }
 }
 
-/// Disks that were started, until somebody takes them.
-static DISKS: Handout<Arc<VirtioDisk>> = Handout::new();
-
-/// The next disk that is started, or was and nobody has it.
-pub async fn next_disk() -> Arc<dyn Disk> {
-    DISKS.next().await
-}
-
 /// The driver.
 pub struct VirtioBlock;
 
@@ -525,7 +517,7 @@ impl Driver for VirtioBlock {
         let opened = transport::open(device)?;
         let disk = Arc::new(VirtioDisk::new(opened.transport)?);
         let line = lines::attach(opened.line, None, disk.clone())?;
-        DISKS.put(disk.clone());
+        block::offer(disk.clone());
         Ok(Box::new(Running {
             disk,
             line,
@@ -544,8 +536,9 @@ struct Running {
 impl Started for Running {
     fn stop(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.disk.stop();
+        let disk: Arc<dyn Disk> = self.disk.clone();
         drop(self);
-        Box::pin(DISKS.retain(|disk| disk.control.runs()))
+        Box::pin(async move { block::withdraw(&disk).await })
     }
 
     fn status(&self) -> String {

@@ -5,11 +5,11 @@
 //! out of the memory that the device sees before they are looked at: nothing that was checked can change after that.
 
 use super::{
-    ANY_LAYOUT, Control, EVENT_IDX, Handout, Setup, VERSION_1, Wrong,
+    ANY_LAYOUT, Control, EVENT_IDX, Setup, VERSION_1, Wrong,
     queue::{Piece, Queue},
     transport::{self, Transport},
 };
-use crate::{dma::Dma, link::Link};
+use crate::{dma::Dma, handout::Handout, link::Link};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::{
     future::Future,

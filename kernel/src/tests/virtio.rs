@@ -4,14 +4,11 @@ use crate::{boot_info, devices};
 use alloc::{boxed::Box, string::String, sync::Arc, vec, vec::Vec};
 use core::{future::poll_fn, sync::atomic::Ordering::Relaxed, task::Poll};
 use drivers::{
-    block::{Disk, DiskError, SECTOR},
+    block::{self, Disk, DiskError, SECTOR},
     dma::Dma,
     link::Link,
     pci::Function,
-    virtio::{
-        block::{self, VirtioDisk},
-        net, transport,
-    },
+    virtio::{block::VirtioDisk, net, transport},
 };
 use executor::{
     Runtime,
