@@ -199,9 +199,14 @@ fn shell(machine: &Machine, images: &Path, filter: &str, report: &mut Report) {
         Ok(image) => image,
         Err(problem) => return report.add(&judge(name, Err(problem))),
     };
-    let script = include_str!("../scripts/files.script");
+    let disk = if machine.board.is_pi() {
+        "sd0"
+    } else {
+        "disk0"
+    };
+    let script = include_str!("../scripts/files.script").replace("{disk}", disk);
     let spindle = machine.image(images, "spindle");
-    let (mut result, _) = scripted::boot(name, &with_disk(machine, &image), &spindle, "", script);
+    let (mut result, _) = scripted::boot(name, &with_disk(machine, &image), &spindle, "", &script);
     if !result.is_wrong() {
         let look = image.check(false).and_then(|()| image.read("/a note.txt"));
         let look = look.and_then(|text| match text == b"hello from the shell\n" {

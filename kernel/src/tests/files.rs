@@ -6,6 +6,7 @@ use core::{future::poll_fn, task::Poll};
 use drivers::block::{Answer, Disk, DiskError, SECTOR, next_disk};
 use executor::{Runtime, io::devices as all, spawn, task::Builder};
 use files::{Error, Volume};
+use hal::board::{self, Board};
 use hal::{irq, sync::Lock};
 use testing::kernel_test;
 
@@ -211,17 +212,21 @@ fn a_volume_of_mkfs_is_listed_and_written_and_the_runner_looks_at_it() {
 }
 
 /// The last: the disk is another after it.
-#[kernel_test(disk = true, limit = 300, boards = "raspi3b raspi4b")]
+#[kernel_test(disk = true, limit = 300)]
 fn when_a_controller_is_stopped_its_disk_is_gone_and_when_it_is_started_there_is_a_new_one() {
     with_disk(|disk| async move {
+        let name = match board::platform().board {
+            Board::Raspi3 | Board::Raspi4 => "sd0",
+            _ => "disk0",
+        };
         let volume = Volume::mount(disk.clone()).await.expect("there is one");
-        assert!(all::stop("sd0").await);
+        assert!(all::stop(name).await);
         assert_eq!(disk.read(0, &mut [0; SECTOR]).await, Err(DiskError::Gone));
         assert_eq!(
             volume.write("lost", &[1; 5000]).await,
             Err(Error::Disk(DiskError::Gone))
         );
-        assert!(all::start("sd0").await);
+        assert!(all::start(name).await);
         let again = next_disk().await;
         assert_eq!(again.sectors(), disk.sectors());
         let volume = Volume::mount(again.clone())
