@@ -378,6 +378,8 @@ impl Slot<'_> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
+        // Before it is free: after that, who waits at its bell is another.
+        self.disk.bells[self.index()].clear();
         let is_free = {
             let mut state = self.disk.state.lock();
             let index = self.index();
@@ -396,7 +398,6 @@ impl Drop for Slot<'_> {
         if is_free {
             self.disk.room.add_permits(1);
         }
-        self.disk.bells[self.index()].clear();
     }
 }
 
