@@ -197,7 +197,7 @@ impl Machine {
             arguments.pair("-drive", format!("if=sd,id=disk0,format=raw,file={card}"));
         }
         let (kind, options) = match (self.board, self.virtio) {
-            (Board::Pc, Virtio::Modern) => ("pci", ""),
+            (Board::Pc, Virtio::Modern) => ("pci", ",disable-legacy=on"),
             (Board::Pc, Virtio::Legacy) => ("pci", ",disable-modern=on"),
             (Board::Virt, _) => ("device", ""),
             (Board::Raspi3b | Board::Raspi4b, _) => return Ok(()),
