@@ -124,6 +124,7 @@ fn a_wire_that_loses_doubles_and_reorders_changes_no_byte() {
                 lost: 30,
                 doubled: 40,
                 overtaken: 20,
+                changed: false,
             };
             let (here, there, _) = pair(faults, seed).await;
             both_ways(here, there, SocketAddrV4::new(THERE, 9), 200_000).await;

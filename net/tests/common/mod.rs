@@ -1,4 +1,4 @@
-//! A wire between two networks, which loses, doubles and reorders frames as it is told.
+//! A wire between two networks, which loses, doubles, reorders and changes frames as it is told.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use drivers::link::Link;
@@ -41,6 +41,8 @@ pub struct Faults {
     pub lost: usize,
     pub doubled: usize,
     pub overtaken: usize,
+    /// Each comes a second time, changed.
+    pub changed: bool,
 }
 
 #[derive(Default)]
@@ -134,6 +136,11 @@ impl Link for End {
             true => outgoing.frames.len().saturating_sub(1),
             false => outgoing.frames.len(),
         };
+        if self.faults.changed {
+            let mut changed = frame.clone();
+            mutate(&mut changed, &mut self.random);
+            outgoing.frames.push_back(changed);
+        }
         outgoing.frames.insert(at, frame);
         if let Some(waker) = outgoing.waker.take() {
             waker.wake();
@@ -200,5 +207,80 @@ pub async fn in_time<F: Future>(what: &str, future: F) -> F::Output {
     match executor::time::timeout(Duration::from_secs(120), future).await {
         Ok(output) => output,
         Err(_) => panic!("{what} is not done after {:?}", began.elapsed()),
+    }
+}
+
+/// The sum that IP, TCP and UDP have.
+fn checksum(bytes: &[u8], begin: u32) -> u16 {
+    let add = |sum: u32, pair: &[u8]| {
+        sum + u32::from(pair[0]) * 256 + u32::from(pair.get(1).copied().unwrap_or(0))
+    };
+    let mut sum = bytes.chunks(2).fold(begin, add);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Makes the sums right again, so that the rest is looked at, too.
+fn mend(frame: &mut [u8]) {
+    if frame.len() < 34 || frame[12..14] != [8, 0] {
+        return;
+    }
+    let packet = &mut frame[14..];
+    let header = usize::from(packet[0] & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([packet[2], packet[3]])).min(packet.len());
+    if !(20..=total).contains(&header) {
+        return;
+    }
+    packet[10..12].fill(0);
+    let sum = checksum(&packet[..header], 0);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let (protocol, length) = (packet[9], total - header);
+    let at = match protocol {
+        1 => 2,
+        6 => 16,
+        17 => 6,
+        _ => return,
+    };
+    if length < at + 2 {
+        return;
+    }
+    let mut begin = 0;
+    if protocol != 1 {
+        for pair in packet[12..20].chunks(2) {
+            begin += u32::from(pair[0]) * 256 + u32::from(pair[1]);
+        }
+        begin += u32::from(protocol) + length as u32;
+    }
+    let payload = &mut packet[header..total];
+    payload[at..at + 2].fill(0);
+    let sum = checksum(payload, begin);
+    payload[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Changes a frame in one of many ways.
+pub fn mutate(frame: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(frame.len().max(1));
+        // Headers more often than what is behind them.
+        let at = if random.one_in(3) {
+            at
+        } else {
+            at.min(random.below(60))
+        };
+        match random.below(7) {
+            0 => frame.truncate(at),
+            1 => frame.extend((0..random.below(40)).map(|byte| byte as u8)),
+            2 if at < frame.len() => frame[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            3 if at < frame.len() => frame[at] ^= 1 << random.below(8),
+            4 if at + 1 < frame.len() => frame.swap(at, at + 1),
+            _ if at < frame.len() => frame[at] = random.next() as u8,
+            _ => {}
+        }
+        frame.truncate(1600);
+    }
+    if !random.one_in(4) {
+        mend(frame);
     }
 }
