@@ -34,6 +34,9 @@ const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
 const MSIX_ENTRY: usize = 16;
 
+/// No function has more ports behind one base address.
+const MOST_PORTS: u16 = 256;
+
 /// There can be no more capabilities: each has a word of its own behind the header.
 const MOST_CAPABILITIES: usize = (256 - 64) / 4;
 
@@ -46,7 +49,7 @@ pub trait Configuration {
     fn write(&self, offset: u8, value: u32);
 }
 
-/// Where the registers behind one of six base addresses are.
+/// Where the registers behind one of six base addresses are, and how many there are at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bar {
     /// In memory.
@@ -87,47 +90,29 @@ pub fn capabilities<C: Configuration + ?Sized>(
     list.take(MOST_CAPABILITIES)
 }
 
-/// Where the registers behind base address `index` are. It does not answer there meanwhile, so nobody may use it.
+/// Where the registers behind base address `index` are. How many there are is not asked for: a device would have to be moved away for that, while others run,
+/// and it would be what the device says. Where they begin says how many there can be, as they are aligned to their number.
 pub fn bar<C: Configuration + ?Sized>(configuration: &C, index: u8) -> Option<Bar> {
     if index >= 6 {
         return None;
     }
-    let command = configuration.read(COMMAND);
-    configuration.write(COMMAND, command & 0xffff & !(TAKES_PORTS | TAKES_MEMORY));
-    let found = measure(configuration, index);
-    configuration.write(COMMAND, command & 0xffff);
-    found
-}
-
-fn measure<C: Configuration + ?Sized>(configuration: &C, index: u8) -> Option<Bar> {
     let at = FIRST_BAR + 4 * index;
-    // Which address bits can be written tells how long it is.
-    let probe = |at| {
-        let value = configuration.read(at);
-        configuration.write(at, u32::MAX);
-        let can_be_set = configuration.read(at);
-        configuration.write(at, value);
-        (value, can_be_set)
-    };
-    let (low, mask) = probe(at);
+    let low = configuration.read(at);
     if low & 1 != 0 {
         let first = u16::try_from(low & !3).ok().filter(|first| *first != 0)?;
-        // Some have no upper half.
-        let mask = mask as u16 & !3;
-        let count = 1u16.checked_shl(mask.trailing_zeros())?;
-        first.checked_add(count - 1)?;
+        let count = MOST_PORTS.min(1 << first.trailing_zeros());
         return Some(Bar::Ports { first, count });
     }
-    let (high, high_mask) = match low >> 1 & 3 {
-        0 if mask & !15 != 0 => (0, u32::MAX),
-        2 if index < 5 => probe(at + 4),
+    let high = match low >> 1 & 3 {
+        0 => 0,
+        2 if index < 5 => configuration.read(at + 4),
         _ => return None,
     };
     let address = u64::from(high) << 32 | u64::from(low & !15);
-    let mask = u64::from(high_mask) << 32 | u64::from(mask & !15);
-    let length = 1u64.checked_shl(mask.trailing_zeros())?;
-    address.checked_add(length - 1)?;
-    (address != 0).then_some(Bar::Memory { address, length })
+    (address != 0).then(|| Bar::Memory {
+        address,
+        length: 1 << address.trailing_zeros(),
+    })
 }
 
 /// A function of a device.
@@ -140,8 +125,8 @@ impl Configuration for Function {
     }
 
     fn write(&self, offset: u8, value: u32) {
-        // SAFETY: 1. of the header only the command and, while it is measured, a base address are written (`bar`, `enable`), the latter back to what it was
-        // before it answers again; 2. beside that, MSI-X's control word; 3. a device that is allowed to access memory is told of addresses by its driver only.
+        // SAFETY: 1. of the header only the command is written (`enable`), so it answers where it did; 2. beside that, MSI-X's control word; 3. a device
+        // that is allowed to access memory is told of addresses by its driver only.
         unsafe { io::write_pci(self.0, offset, value) }
     }
 }
@@ -170,8 +155,10 @@ impl Function {
     /// Lets it answer, access memory, and interrupt by messages only.
     pub fn enable(&self) {
         let command = self.read(COMMAND) & 0xffff;
-        let wanted = TAKES_PORTS | TAKES_MEMORY | IS_MASTER | NO_WIRE;
-        self.write(COMMAND, command | wanted);
+        let wanted = command | TAKES_PORTS | TAKES_MEMORY | IS_MASTER | NO_WIRE;
+        if wanted != command {
+            self.write(COMMAND, wanted);
+        }
     }
 
     /// The registers behind a base address that is in memory, from `offset` on.
@@ -258,44 +245,32 @@ fn scan_device(bus: u8, device: u8, found: &mut Vec<Device>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
 
-    /// A configuration with bits that can be written.
-    struct Fake {
-        words: RefCell<[u32; 64]>,
-        writable: [u32; 64],
-    }
+    struct Fake([u32; 64]);
 
     impl Fake {
         fn new() -> Self {
-            let mut writable = [0; 64];
-            writable[1] = 0xffff;
-            Self {
-                words: RefCell::new([0; 64]),
-                writable,
-            }
+            Self([0; 64])
         }
 
-        fn set(&self, offset: u8, value: u32) {
-            self.words.borrow_mut()[usize::from(offset / 4)] = value;
+        fn set(&mut self, offset: u8, value: u32) {
+            self.0[usize::from(offset / 4)] = value;
         }
     }
 
     impl Configuration for Fake {
         fn read(&self, offset: u8) -> u32 {
-            self.words.borrow()[usize::from(offset / 4)]
+            self.0[usize::from(offset / 4)]
         }
 
-        fn write(&self, offset: u8, value: u32) {
-            let at = usize::from(offset / 4);
-            let mut words = self.words.borrow_mut();
-            words[at] = words[at] & !self.writable[at] | value & self.writable[at];
+        fn write(&self, _: u8, _: u32) {
+            panic!("nothing is written while it is looked at");
         }
     }
 
     #[test]
     fn a_list_of_capabilities_that_is_a_circle_ends() {
-        let fake = Fake::new();
+        let mut fake = Fake::new();
         fake.set(COMMAND, HAS_CAPABILITIES);
         fake.set(CAPABILITIES, 0x43);
         fake.set(0x40, 0x8009);
@@ -311,31 +286,24 @@ mod tests {
     }
 
     #[test]
-    fn base_addresses_are_measured_and_left_as_they_were() {
+    fn base_addresses_are_read_and_say_how_much_there_can_be() {
         let mut fake = Fake::new();
-        fake.writable[4] = !0xfff;
-        fake.writable[5] = !0x3f;
-        fake.writable[6] = !0x3fff;
-        fake.writable[7] = !0;
-        fake.set(0x10, 0xfebf_0000);
+        fake.set(0x10, 0xfebf_1000);
         fake.set(0x14, 0xc041);
         fake.set(0x18, 0x0000_400c);
         fake.set(0x1c, 0x38);
-        fake.set(COMMAND, TAKES_MEMORY | TAKES_PORTS);
+        fake.set(0x20, 0xd001);
+        // Of a reserved kind, and one whose other half is not there.
+        fake.set(0x24, 0xfebf_0004);
         let memory = |address, length| Some(Bar::Memory { address, length });
-        assert_eq!(bar(&fake, 0), memory(0xfebf_0000, 0x1000));
-        let ports = Bar::Ports {
-            first: 0xc040,
-            count: 64,
-        };
-        assert_eq!(bar(&fake, 1), Some(ports));
+        let ports = |first, count| Some(Bar::Ports { first, count });
+        assert_eq!(bar(&fake, 0), memory(0xfebf_1000, 0x1000));
+        assert_eq!(bar(&fake, 1), ports(0xc040, 64));
         assert_eq!(bar(&fake, 2), memory(0x38_0000_4000, 0x4000));
-        assert_eq!(
-            (bar(&fake, 4), bar(&fake, 5), bar(&fake, 6)),
-            (None, None, None)
-        );
-        assert_eq!(fake.read(COMMAND), TAKES_MEMORY | TAKES_PORTS);
-        assert_eq!((fake.read(0x14), fake.read(0x1c)), (0xc041, 0x38));
+        assert_eq!(bar(&fake, 4), ports(0xd000, 256));
+        assert_eq!((bar(&fake, 5), bar(&fake, 6)), (None, None));
+        fake.set(0x24, 0xfebf_0002);
+        assert_eq!(bar(&fake, 5), None);
     }
 
     #[test]
@@ -351,13 +319,7 @@ mod tests {
             let mut fake = Fake::new();
             for at in 0..64 {
                 let (word, mask) = (random(), random());
-                let shift = random() % 32;
                 fake.set(at * 4, if word & 1 == 0 { word } else { word & mask });
-                fake.writable[usize::from(at)] |= if mask & 1 == 0 {
-                    u32::MAX << shift
-                } else {
-                    mask
-                };
             }
             for index in 0..8 {
                 match bar(&fake, index) {
