@@ -236,10 +236,7 @@ impl Net {
 
     /// Waits until an interface has an address, and returns that. Unreachable: there is no interface of that name.
     pub async fn address_of(&self, name: &str) -> Result<Static, NetError> {
-        let attached = self.0.attached.lock();
-        let found = attached.iter().find(|other| other.interface.name == name);
-        let interface = found.ok_or(NetError::Unreachable)?.interface.clone();
-        drop(attached);
+        let interface = self.interface(name).ok_or(NetError::Unreachable)?;
         loop {
             // Made before the look: what changes in between is heard.
             let changed = interface.changed.notified();
@@ -248,6 +245,12 @@ impl Net {
             }
             changed.await;
         }
+    }
+
+    fn interface(&self, name: &str) -> Option<Arc<Interface>> {
+        let attached = self.0.attached.lock();
+        let found = attached.iter().find(|other| other.interface.name == name);
+        found.map(|found| found.interface.clone())
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

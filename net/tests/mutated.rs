@@ -150,8 +150,7 @@ async fn conversation() -> Vec<Vec<u8>> {
     }
     // With those that close the connections, which come by and by.
     sleep(Duration::from_millis(100)).await;
-    let all = seen.lock().unwrap().clone();
-    all
+    seen.lock().unwrap().clone()
 }
 
 #[test]
@@ -173,14 +172,7 @@ fn changed_frames_harm_nothing() {
             mutate(&mut frame, &mut random);
             // Which socket it is for: with a header or without.
             let _ = address_of(&frame, case % 2 == 0);
-            let mut tap = tap.lock().unwrap();
-            tap.frames.push_back(frame);
-            if let Some(waker) = tap.waker.take() {
-                waker.wake();
-            }
-            let waiting = tap.frames.len();
-            drop(tap);
-            if waiting > 1000 {
+            if inject(&tap, frame) > 1000 {
                 while tap_len(&net) < case + 1 {
                     executor::task::yield_now().await;
                 }
@@ -192,12 +184,7 @@ fn changed_frames_harm_nothing() {
         // It still answers: to who asks for its address, and to a ping.
         let sent = net.interfaces()[0].frames[1];
         let question = corpus.iter().find(|frame| frame[12..14] == [8, 6]).unwrap();
-        let mut waker = tap.lock().unwrap();
-        waker.frames.push_back(question.clone());
-        if let Some(waker) = waker.waker.take() {
-            waker.wake();
-        }
-        drop(waker);
+        inject(&tap, question.clone());
         in_time("an answer", async {
             while net.interfaces()[0].frames[1] <= sent {
                 executor::task::yield_now().await;
@@ -211,6 +198,16 @@ fn changed_frames_harm_nothing() {
             net.interfaces()[0].connections
         );
     });
+}
+
+/// A frame comes. How many have come and were not seen.
+fn inject(tap: &Mutex<Tap>, frame: Vec<u8>) -> usize {
+    let mut tap = tap.lock().unwrap();
+    tap.frames.push_back(frame);
+    if let Some(waker) = tap.waker.take() {
+        waker.wake();
+    }
+    tap.frames.len()
 }
 
 /// Frames that the network has seen.

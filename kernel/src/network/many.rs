@@ -85,6 +85,9 @@ impl fmt::Display for Figures {
     }
 }
 
+/// A connection, and how long each of its echoes took.
+type Echoed = (Client, Vec<u32>);
+
 /// A client's connection.
 struct Client {
     number: usize,
@@ -144,7 +147,7 @@ pub async fn measure(count: usize, rounds: usize) -> Result<Figures, NetError> {
 
     // All at once: each has a task of its own, which waits for the word.
     let word = Arc::new(Semaphore::new(0));
-    let tasks: Vec<TaskHandle<Result<(Client, Vec<u32>), NetError>>> = clients
+    let tasks: Vec<TaskHandle<Result<Echoed, NetError>>> = clients
         .into_iter()
         .map(|mut client| {
             let word = word.clone();
