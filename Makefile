@@ -81,15 +81,15 @@ tool:
 	$(host) cargo build -q -p spindle-qemu
 
 run: tool ## boot to a shell [BOARD=pc CORES=n APPEND="..." PORT=n DISK=file]; with no terminal, run the tour
-	$(one_board); $(ready); $(call images,image,spindle); \
+	$(one_board); $(ready); $(call images,image,spindle,--features trace); \
 	$(qemu) run --board "$$BOARD" $(cores) --images target/images $(append) $(port) $(disk)
 
 test: tool ## host tests, then the test images [BOARD=... CORES=n TEST=filter]
-	$(all_boards); $(call ready,curl fat); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl fat); $(call images,image,spindle,--features trace); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-long: tool ## the same with the big counts and the rare ways to boot
-	$(all_boards); $(call ready,curl iso gdb fat); $(call images,image,spindle); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
+	$(all_boards); $(call ready,curl iso gdb fat); $(call images,image,spindle,--features trace); $(call blink,image); $(call images,image,tests fixtures,--features kernel-test); \
 	$(qemu) test --long $${BOARD:+--board "$$BOARD"} $(cores) $(filter) --images target/images
 
 test-host: tool ## only the tests that need no board [TEST=filter]
@@ -116,7 +116,7 @@ bench: tool ## instruction counts, the same on every run [BOARD=pc CORES=n FILTE
 	$(qemu) bench --board "$$BOARD" $(cores) $(filter) --images target/images
 
 gdb: tool ## boot under a debugger that knows the cores [BOARD=pc CORES=n]
-	$(one_board); $(call ready,gdb); $(call images,image,spindle); \
+	$(one_board); $(call ready,gdb); $(call images,image,spindle,--features trace); \
 	$(qemu) gdb --board "$$BOARD" $(cores) --images target/images $(append)
 
 check: ## formatting and clippy, for the host and both instruction sets
@@ -124,7 +124,7 @@ check: ## formatting and clippy, for the host and both instruction sets
 	$(host) . target/setup/check.env; cargo fmt --all --check
 	$(host) . target/setup/check.env; cargo clippy -q --workspace --lib --tests --features spindle-executor/embassy-time,spindle-executor/trace -- -D warnings
 	$(host) . target/setup/check.env; cargo clippy -q -p spindle-qemu --all-targets -- -D warnings
-	for arch in x86_64 aarch64; do for features in '' '--features kernel-test'; do \
+	for arch in x86_64 aarch64; do for features in '--features trace' '--features kernel-test'; do \
 		tools/image-cargo clippy --arch $$arch -p spindle-kernel --profile image $$features -- -D warnings || exit; \
 	done; tools/image-cargo clippy --arch $$arch -p spindle-blink --profile image -- -D warnings || exit; done
 	echo "check: formatting and clippy found nothing, on the host and both instruction sets"

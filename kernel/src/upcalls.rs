@@ -60,6 +60,7 @@ struct Image;
 
 impl Upcalls for Image {
     fn on_timer(&self) {
+        executor::trace::interrupt();
         bump(&counts(cores::this_core()).timers);
         executor::upcalls::on_timer();
         let hook = ON_TIMER.load(Relaxed);
@@ -71,10 +72,12 @@ impl Upcalls for Image {
     }
 
     fn on_kick(&self) {
+        executor::trace::interrupt();
         bump(&counts(cores::this_core()).kicks);
     }
 
     fn on_line(&self, line: Line) {
+        executor::trace::interrupt();
         bump(&counts(cores::this_core()).lines);
         if !executor::io::lines::on_line(line) {
             // Nobody asked for it: were it left on, it might come for ever.

@@ -7,6 +7,7 @@
 //! | `line` | editing a line |
 //! | `terminal` | keys, and what is typed ahead |
 //! | `tasks`, `top` | the commands about the executor |
+//! | `measure` | `trace` and `bench` |
 //! | `devices` | those about devices and their lines |
 //! | `network` | those about the network |
 //! | `files` | those about files |
@@ -14,6 +15,7 @@
 mod devices;
 mod files;
 mod line;
+mod measure;
 mod network;
 mod tasks;
 mod terminal;
@@ -92,6 +94,18 @@ const COMMANDS: &[Command] = &[
         help: "what each core has done: polls, steals, kicks, sleep",
         takes_argument: false,
         run: Run::Now(|_, _| tasks::stats()),
+    },
+    Command {
+        name: "trace",
+        help: "trace [<milliseconds>]: what happens on each core meanwhile, and the last of it",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { measure::trace(&argument).await })),
+    },
+    Command {
+        name: "bench",
+        help: "bench [<rounds>]: how long a yield, a spawn, a lock, a message take here and now",
+        takes_argument: true,
+        run: Run::Task(|_, argument| Box::pin(async move { measure::bench(&argument).await })),
     },
     Command {
         name: "spawn",
