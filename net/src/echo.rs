@@ -3,7 +3,7 @@
 use crate::{NetError, TcpListener, TcpStream};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use executor::task::Builder;
+use executor::{sync::Semaphore, task::Builder};
 
 /// Bytes that are sent back at a time.
 const PIECE: usize = 512;
@@ -19,13 +19,20 @@ pub struct Echoed {
     pub bytes: AtomicU64,
 }
 
-/// Sends back whatever comes, for ever; each connection has a task of its own.
-pub async fn serve(listener: &TcpListener, echoed: &Arc<Echoed>) -> Result<(), NetError> {
+/// Sends back whatever comes, for ever; each connection has a task of its own. At most so many at once; others wait.
+pub async fn serve(
+    listener: &TcpListener,
+    echoed: &Arc<Echoed>,
+    most: usize,
+) -> Result<(), NetError> {
+    let room = Arc::new(Semaphore::new(most));
     loop {
+        let permit = room.clone().acquire_owned().await;
         let (stream, _) = listener.accept().await?;
         echoed.connections.fetch_add(1, Relaxed);
         let open = Open::new(echoed.clone());
         let task = Builder::new().name("echo").try_spawn(async move {
+            let _permit = permit;
             // However it ends, it concerns nobody else.
             let _ = one(stream, &open.0).await;
         });

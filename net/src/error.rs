@@ -15,6 +15,8 @@ pub enum NetError {
     Closed,
     /// There was no answer in time.
     TimedOut,
+    /// An address that nobody can have: of all, of many, or of nobody.
+    BadAddress,
     /// There is no interface by which it can be reached; or that has no address yet.
     Unreachable,
     /// There is an interface of that name, or a socket at that port, already.
@@ -38,6 +40,7 @@ impl fmt::Display for NetError {
             Self::Reset => "the connection was ended by the other side",
             Self::Closed => "the connection is closed",
             Self::TimedOut => "no answer in time",
+            Self::BadAddress => "nobody can have this address",
             Self::Unreachable => {
                 "cannot be reached: there is no interface for it, or it has no address yet"
             }
@@ -60,6 +63,7 @@ impl embedded_io_async::Error for NetError {
             Self::Reset => ErrorKind::ConnectionReset,
             Self::Closed => ErrorKind::NotConnected,
             Self::TimedOut => ErrorKind::TimedOut,
+            Self::BadAddress => ErrorKind::InvalidInput,
             Self::Unreachable => ErrorKind::AddrNotAvailable,
             Self::InUse | Self::NoPorts => ErrorKind::AddrInUse,
             Self::TooLong => ErrorKind::InvalidInput,

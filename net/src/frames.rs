@@ -56,6 +56,10 @@ fn of_packet(packet: &[u8]) -> Option<Kind> {
         return None;
     }
     let (from, to): (Ipv4Addr, Ipv4Addr) = (packet.src_addr(), packet.dst_addr());
+    // Nobody has this address; who says so to us wants something else (smoltcp's DHCP would take it for a server's).
+    if from.is_unspecified() {
+        return None;
+    }
     match packet.next_header() {
         IpProtocol::Tcp => {
             let segment = TcpPacket::new_checked(packet.payload()).ok()?;

@@ -20,7 +20,7 @@ use alloc::{
 use core::{
     future::{Future, poll_fn},
     pin::pin,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     task::Poll,
 };
 use drivers::link::Link;
@@ -44,6 +44,8 @@ use smoltcp::{
 const TURN: usize = 64;
 /// So many segments of one socket are sent before others have their turn.
 const BURST: usize = 16;
+/// Once in so many turns the link is asked whether it is still there, however much there is to do.
+const LOOKS: u32 = 256;
 /// So many closed connections wait for late segments at once; the oldest are forgotten first.
 const MOST_WAITING: usize = 256;
 /// A socket that is due is looked at no sooner than so much later.
@@ -75,19 +77,32 @@ pub struct Interface {
     pub changed: Notify,
     /// What it is called in the network, once that is known.
     config: Lock<Option<Static>>,
+    /// Its link is gone, and its task. Written under the table's lock, and read there.
+    pub is_gone: AtomicBool,
+    /// The longest datagram.
+    pub most: usize,
     /// Names that are asked for, until the task has seen them.
     pub questions: Mutex<Vec<Question>>,
     todo: Sender<Arc<Socket>>,
 }
 
 impl Interface {
-    pub fn new(name: &str, hardware: Option<[u8; 6]>, todo: Sender<Arc<Socket>>) -> Self {
+    pub fn new(
+        name: &str,
+        hardware: Option<[u8; 6]>,
+        longest: usize,
+        todo: Sender<Arc<Socket>>,
+    ) -> Self {
+        // Headers of Ethernet, IP and UDP.
+        let headers = if hardware.is_some() { 14 + 28 } else { 28 };
         Self {
             name: name.into(),
             hardware,
             counters: Counters::default(),
             changed: Notify::new(),
             config: Lock::new(None),
+            is_gone: AtomicBool::new(false),
+            most: longest.saturating_sub(headers),
             questions: Mutex::new(Vec::new()),
             todo,
         }
@@ -99,10 +114,21 @@ impl Interface {
     }
 
     /// Puts a socket onto the list of those with something to do.
-    pub fn list(&self, socket: Arc<Socket>) {
-        // The task is gone with its link: then nothing is to be done.
-        let _ = self.todo.try_send(socket);
+    /// False: its task is gone with its link, or there is no memory for that.
+    pub fn list(&self, socket: Arc<Socket>) -> bool {
+        self.todo.try_send(socket).is_ok()
     }
+}
+
+/// Why a socket is seen to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The frame that was taken is for it.
+    Frame,
+    /// It was on a list.
+    Listed,
+    /// Its time has come.
+    Due,
 }
 
 /// What only the task has.
@@ -185,8 +211,12 @@ impl Runner {
             self.configure(Some(config)).await;
         }
         let services = self.services.clone();
-        self.serve(&services, false).await;
-        loop {
+        self.serve(&services, Why::Listed).await;
+        for turn in 1u32.. {
+            // A task that always has something to do would never hear that the link is gone.
+            if turn.is_multiple_of(LOOKS) && self.is_gone().await {
+                break;
+            }
             let frames = self.take_frames().await;
             let listed = self.serve_listed().await;
             let due = self.serve_due().await;
@@ -197,6 +227,11 @@ impl Runner {
             }
         }
         self.end().await;
+    }
+
+    async fn is_gone(&mut self) -> bool {
+        let link = &mut self.link;
+        poll_fn(|context| Poll::Ready(link.poll_ready(true, context) == Poll::Ready(None))).await
     }
 
     /// Waits until there is something to do. False: the link is gone.
@@ -244,10 +279,12 @@ impl Runner {
         let kind = address_of(&self.frame, self.interface.hardware.is_some());
         match kind {
             Kind::For(address) | Kind::Opens(address) => {
+                // What comes here is for sockets that are here: another interface's would be ended by it.
                 let found = self.shared.table.lock().find(&address);
+                let found = found.filter(|socket| Arc::ptr_eq(&socket.interface, &self.interface));
                 match found {
                     Some(socket) if !self.is_to_be_replaced(&socket, kind).await => {
-                        self.serve(&socket, true).await;
+                        self.serve(&socket, Why::Frame).await;
                     }
                     _ if matches!(kind, Kind::Opens(_)) => self.open(address).await,
                     _ => self.serve_own(address).await,
@@ -256,6 +293,9 @@ impl Runner {
             Kind::Neighbour => {
                 self.serve_nobody();
                 for socket in core::mem::take(&mut self.unresolved) {
+                    if let Ok(mut cell) = socket.lock().await {
+                        cell.is_unresolved = false;
+                    }
                     self.stalled.push_back(socket);
                 }
             }
@@ -283,7 +323,7 @@ impl Runner {
         match address {
             Address::Udp(_) => {
                 let services = self.services.clone();
-                self.serve(&services, true).await;
+                self.serve(&services, Why::Frame).await;
             }
             _ => self.serve_nobody(),
         }
@@ -314,21 +354,23 @@ impl Runner {
         let socket = Socket::new(address, self.interface.clone(), cell);
         self.interface.counters.open.fetch_add(1, Relaxed);
         self.shared.table.lock().insert(socket.clone());
-        self.serve(&socket, true).await;
+        self.serve(&socket, Why::Frame).await;
     }
 
     /// Sees to sockets with something to do. How many.
     async fn serve_listed(&mut self) -> usize {
         // What is stalled now: those that stall again are for the next time.
+        let mut stalled = self.stalled.len().min(TURN);
         for count in 0..TURN {
-            let next = match self.link.has_room() {
+            let next = match stalled > 0 && self.link.has_room() {
                 true => self.stalled.pop_front(),
                 false => None,
             };
+            stalled = stalled.saturating_sub(1);
             let Some(socket) = next.or_else(|| self.todo.try_recv().ok()) else {
                 return count;
             };
-            self.serve(&socket, false).await;
+            self.serve(&socket, Why::Listed).await;
         }
         TURN
     }
@@ -344,13 +386,14 @@ impl Runner {
             if let Ok(mut cell) = socket.lock().await {
                 cell.due = None;
             }
-            self.serve(&socket, false).await;
+            self.serve(&socket, Why::Due).await;
         }
         TURN
     }
 
     /// Lets smoltcp see to one socket: the frame that was taken is for it, or it has something to send, or its time has come.
-    async fn serve(&mut self, socket: &Arc<Socket>, with_frame: bool) {
+    async fn serve(&mut self, socket: &Arc<Socket>, why: Why) {
+        let with_frame = why == Why::Frame;
         let questions = match socket.address {
             Address::Own => core::mem::take(&mut *self.interface.questions.lock().await),
             _ => Vec::new(),
@@ -361,7 +404,9 @@ impl Runner {
         let now = now();
         let (is_own, is_left) = (socket.address == Address::Own, socket.is_left());
         let cell_mut = &mut *cell;
-        cell_mut.is_listed = false;
+        if why == Why::Listed {
+            cell_mut.is_listed = false;
+        }
         match is_own {
             true => self.own.before(cell_mut, &mut self.smoltcp, questions),
             false => cell_mut.before(&socket.address, &mut self.smoltcp, now),
@@ -397,20 +442,18 @@ impl Runner {
             }
             return;
         }
-        let after = cell_mut.after(&socket.address, is_left);
+        cell_mut.note_unresolved(&socket.address, is_unresolved, now);
+        let after = cell_mut.after(&socket.address, is_left, now);
         if after.is_over {
             cell_mut.is_over = true;
         } else {
-            self.set_due(socket, cell_mut, now);
-            if is_stalled {
-                cell_mut.is_listed = true;
+            if !is_stalled {
+                self.set_due(socket, cell_mut, now);
+            } else if !core::mem::replace(&mut cell_mut.is_listed, true) {
                 self.stalled.push_back(socket.clone());
             }
             if is_unresolved && !core::mem::replace(&mut cell_mut.is_unresolved, true) {
                 self.unresolved.push(socket.clone());
-            }
-            if !is_unresolved {
-                cell_mut.is_unresolved = false;
             }
         }
         let is_waiting = after.is_late && !core::mem::replace(&mut cell_mut.is_waiting, true);
@@ -437,7 +480,11 @@ impl Runner {
     /// Notes when a socket is to be looked at again.
     fn set_due(&mut self, socket: &Arc<Socket>, cell: &mut Cell, now: Instant) {
         let due = self.smoltcp.poll_at(now, &cell.set);
-        let due = due.into_iter().chain(cell.ends).min();
+        let due = due
+            .into_iter()
+            .chain(cell.ends)
+            .chain(cell.gives_up())
+            .min();
         let Some(due) = due.map(|due| due.max(now + SOONEST)) else {
             return;
         };
@@ -461,6 +508,9 @@ impl Runner {
         }
         if let Ok(mut cell) = socket.lock().await {
             cell.is_over = true;
+            if core::mem::take(&mut cell.is_unresolved) {
+                self.unresolved.retain(|other| !Arc::ptr_eq(other, socket));
+            }
             if let Some(backlog) = cell.backlog.take() {
                 backlog.lose();
             }
@@ -512,12 +562,17 @@ impl Runner {
         self.configure(None).await;
         self.todo.close();
         let all = self.shared.take_all(&self.interface);
+        // Who asked for names is told by this, too.
+        self.interface.questions.lock().await.clear();
         for socket in all {
             if let Ok(mut cell) = socket.lock().await {
                 if matches!(socket.address, Address::Tcp(..)) {
                     cell.tcp().abort();
                 }
                 cell.is_over = true;
+                if let Some(backlog) = cell.backlog.take() {
+                    backlog.lose();
+                }
                 let (reader, writer) = (cell.reader.take(), cell.writer.take());
                 drop(cell);
                 for waker in [reader, writer].into_iter().flatten() {

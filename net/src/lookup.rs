@@ -3,7 +3,7 @@
 use crate::{
     NetError,
     socket::Cell,
-    stack::{Net, Static},
+    stack::{Net, Static, can_be_somebody},
 };
 use alloc::{string::String, vec::Vec};
 use core::net::Ipv4Addr;
@@ -79,12 +79,17 @@ impl Own {
         }
         let socket = cell.set.get_mut::<dhcpv4::Socket<'_>>(self.dhcp?);
         Some(match socket.poll()? {
-            dhcpv4::Event::Configured(config) => Some(Static {
-                address: config.address.address(),
-                prefix: config.address.prefix_len(),
-                gateway: config.router,
-                names: config.dns_servers.first().copied(),
-            }),
+            dhcpv4::Event::Configured(config) => {
+                let names = config.dns_servers.first().copied();
+                let told = Static {
+                    address: config.address.address(),
+                    prefix: config.address.prefix_len(),
+                    // smoltcp asks for the hardware address of whatever it is told, and panics if nobody can have it.
+                    gateway: config.router.filter(|router| can_be_somebody(*router)),
+                    names: names.filter(|names| can_be_somebody(*names)),
+                };
+                Some(told).filter(Static::can_be)
+            }
             dhcpv4::Event::Deconfigured => None,
         })
     }
@@ -105,7 +110,9 @@ impl Net {
             name: name.into(),
             answer,
         });
-        own.list(own.lock().await?);
+        if !own.list(own.lock().await?) {
+            return Err(NetError::Unreachable);
+        }
         answered.await.map_err(|_| NetError::Unreachable)?
     }
 }

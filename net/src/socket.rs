@@ -17,6 +17,10 @@ use smoltcp::{
     time::{Duration, Instant},
 };
 
+/// A connection that is about to open has no longer than this for it: there is little room for such.
+const OPENING: Duration = Duration::from_secs(10);
+/// Datagrams to who does not say his hardware address are dropped after so long, with those behind them.
+const UNRESOLVED: Duration = Duration::from_secs(3);
 /// A connection that nobody uses any more ends after so long, whatever the other side does.
 const LINGER: Duration = Duration::from_secs(60);
 
@@ -49,8 +53,11 @@ pub struct Cell {
     pub due: Option<Instant>,
     /// When it ends, whatever the other side does: nobody uses it any more.
     pub ends: Option<Instant>,
-    /// It waits for the hardware address of its receiver.
+    /// Since when an answer to its last word is due.
+    pub finished: Option<Instant>,
+    /// It is on the list of those that wait for a hardware address; and since when.
     pub is_unresolved: bool,
+    pub unresolved_since: Option<Instant>,
     /// It is among those that wait for late segments of a connection that is closed.
     pub is_waiting: bool,
     /// It is not in the table any more.
@@ -73,7 +80,9 @@ impl Cell {
             patience: Duration::MAX,
             due: None,
             ends: None,
+            finished: None,
             is_unresolved: false,
+            unresolved_since: None,
             is_waiting: false,
             is_over: false,
         }
@@ -113,7 +122,8 @@ impl Cell {
             // If it cannot be, it stays closed: who waits sees that.
             let _ = self.tcp().connect(context, there, here);
         }
-        if self.ends.is_some_and(|ends| ends <= now) {
+        let ends = self.ends.into_iter().chain(self.gives_up()).min();
+        if ends.is_some_and(|ends| ends <= now) {
             self.tcp().abort();
         }
         self.set_patience();
@@ -126,7 +136,35 @@ impl Cell {
         let is_due = socket.send_queue() > 0
             || socket.keep_alive().is_some()
             || matches!(socket.state(), State::SynSent | State::SynReceived);
-        socket.set_timeout(is_due.then_some(patience));
+        let limit = match socket.state() {
+            State::SynReceived => patience.min(OPENING),
+            _ => patience,
+        };
+        socket.set_timeout(is_due.then_some(limit));
+    }
+
+    /// When the wait for an answer to our last word, which has no data, is over.
+    pub fn gives_up(&self) -> Option<Instant> {
+        Some(self.finished? + self.patience)
+    }
+
+    /// Notes whether it waits for a hardware address. Datagrams do not wait for ever: nothing else would come out behind them.
+    pub fn note_unresolved(&mut self, address: &Address, is_unresolved: bool, now: Instant) {
+        if !is_unresolved {
+            self.unresolved_since = None;
+            return;
+        }
+        let since = *self.unresolved_since.get_or_insert(now);
+        if let Address::Udp(_) = address
+            && now >= since + UNRESOLVED
+        {
+            self.unresolved_since = None;
+            let socket = self.socket::<udp::Socket<'_>>();
+            let at = socket.endpoint();
+            socket.close();
+            // It was there a moment ago.
+            let _ = socket.bind(at);
+        }
     }
 
     /// Nobody uses it any more.
@@ -141,12 +179,16 @@ impl Cell {
     }
 
     /// What has come of it.
-    pub fn after(&mut self, address: &Address, is_left: bool) -> After {
+    pub fn after(&mut self, address: &Address, is_left: bool, now: Instant) -> After {
         let (is_readable, is_writable, is_over, is_late) = match address {
             Address::Tcp(..) => {
                 self.set_patience();
                 let socket = self.tcp();
                 let state = socket.state();
+                let is_last = matches!(state, State::FinWait1 | State::Closing | State::LastAck);
+                let is_last = is_last && socket.send_queue() == 0;
+                self.finished = is_last.then_some(self.finished.unwrap_or(now));
+                let socket = self.tcp();
                 (
                     socket.can_recv() || !socket.may_recv(),
                     (socket.can_send() || !socket.may_send()) && state != State::SynSent,
@@ -192,13 +234,11 @@ impl Socket {
         Ok(self.cell.lock().unless_poisoned().await?)
     }
 
-    /// Lets the interface's task look at it soon: there may be something to send.
-    pub fn list(self: &Arc<Self>, mut cell: MutexGuard<'_, Cell>) {
+    /// Lets the interface's task look at it soon: there may be something to send. False: it will not.
+    pub fn list(self: &Arc<Self>, mut cell: MutexGuard<'_, Cell>) -> bool {
         let was_listed = core::mem::replace(&mut cell.is_listed, true);
         drop(cell);
-        if !was_listed {
-            self.interface.list(self.clone());
-        }
+        was_listed || self.interface.list(self.clone())
     }
 
     /// Nobody uses it any more.
@@ -226,6 +266,9 @@ impl Socket {
                     self.list(cell);
                 }
                 return Ok(answer);
+            }
+            if cell.is_over {
+                return Err(NetError::Unreachable);
             }
             poll_fn(|context| {
                 *slot(&mut cell) = Some(context.waker().clone());

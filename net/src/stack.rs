@@ -53,12 +53,23 @@ impl Static {
         names: None,
     };
 
+    /// Whether somebody can be called that.
+    pub fn can_be(&self) -> bool {
+        let others = self.gateway.into_iter().chain(self.names);
+        self.prefix <= 32 && can_be_somebody(self.address) && { others }.all(can_be_somebody)
+    }
+
     /// Whether the other is in the same network.
     pub fn has(&self, other: Ipv4Addr) -> bool {
         let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32)));
         let mask = mask.unwrap_or(0);
         self.address.to_bits() & mask == other.to_bits() & mask
     }
+}
+
+/// Whether an address can be that of one machine.
+pub(crate) fn can_be_somebody(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_broadcast() || address.is_multicast())
 }
 
 /// What is known of an interface.
@@ -152,6 +163,8 @@ impl Shared {
             .lock()
             .retain(|attached| !Arc::ptr_eq(&attached.interface, interface));
         let mut table = self.table.lock();
+        // Under the lock: who makes a socket for it looks under the same.
+        interface.is_gone.store(true, Relaxed);
         let all = table.sockets.values().filter(|socket| is_its(socket));
         let all: Vec<_> = all.cloned().collect();
         for socket in &all {
@@ -192,12 +205,17 @@ impl Net {
         link: Box<dyn Link>,
         addresses: Addresses,
     ) -> Result<(), NetError> {
+        if let Addresses::Static(config) = &addresses
+            && !config.can_be()
+        {
+            return Err(NetError::BadAddress);
+        }
         let mut attached = self.0.attached.lock();
         if attached.iter().any(|other| other.interface.name == name) {
             return Err(NetError::InUse);
         }
         let (sender, todo) = unbounded();
-        let interface = Arc::new(Interface::new(name, link.address(), sender));
+        let interface = Arc::new(Interface::new(name, link.address(), link.longest(), sender));
         let runner = Runner::new(self.0.clone(), interface.clone(), link, todo, &addresses);
         attached.push(Attached {
             interface,
@@ -321,6 +339,9 @@ impl Net {
             At::AnyPort(with) => table.free(with)?,
         };
         let socket = make(address)?;
+        if socket.interface.is_gone.load(Relaxed) {
+            return Err(NetError::Unreachable);
+        }
         table.insert(socket.clone());
         Ok(socket)
     }

@@ -8,6 +8,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use core::{fmt, net::SocketAddrV4};
+use executor::sync::Mutex;
 use smoltcp::{
     socket::udp::{self, SendError},
     wire::{IpAddress, IpEndpoint},
@@ -20,6 +21,9 @@ const BYTES: usize = 16 * 1024;
 /// A port for datagrams, at one interface.
 pub struct UdpSocket {
     socket: Arc<Socket>,
+    /// One at a time waits for each: the socket has room for one waker.
+    receives: Mutex<()>,
+    sends: Mutex<()>,
     address: SocketAddrV4,
 }
 
@@ -52,6 +56,8 @@ impl UdpSocket {
         };
         Ok(Self {
             socket,
+            receives: Mutex::new(()),
+            sends: Mutex::new(()),
             address: SocketAddrV4::new(own, port),
         })
     }
@@ -74,14 +80,16 @@ impl UdpSocket {
             } = from.endpoint;
             Some(((count, SocketAddrV4::new(address, port)), Sends::Nothing))
         };
+        let _turn = self.receives.lock().await;
         self.socket.ask(reader, receive).await
     }
 
     /// Sends a datagram, as soon as there is room for it.
     pub async fn send(&self, bytes: &[u8], to: SocketAddrV4) -> Result<(), NetError> {
+        let most = self.socket.interface.most;
         let send = |cell: &mut Cell| {
             let socket = cell.socket::<udp::Socket<'_>>();
-            if bytes.len() > socket.payload_send_capacity() {
+            if bytes.len() > most.min(socket.payload_send_capacity()) {
                 return Some((Err(NetError::TooLong), Sends::Nothing));
             }
             match socket.send_slice(bytes, to) {
@@ -90,6 +98,7 @@ impl UdpSocket {
                 Err(SendError::Unaddressable) => Some((Err(NetError::Unreachable), Sends::Nothing)),
             }
         };
+        let _turn = self.sends.lock().await;
         self.socket.ask(writer, send).await?
     }
 }

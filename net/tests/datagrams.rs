@@ -81,3 +81,74 @@ fn addresses_in_figures_need_nobody_who_knows_names() {
         assert_eq!(unknown, Err(NetError::Unreachable));
     }));
 }
+
+#[test]
+fn who_waits_for_a_datagram_hears_that_the_wire_is_cut() {
+    runtime(2).block_on(in_time("a cut wire", async {
+        let (here, there, scissors) = pair(Faults::default(), 0).await;
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 9);
+        let socket = UdpSocket::bind(&there, any).await.unwrap();
+        let waits = spawn(async move { socket.receive(&mut [0; 8]).await });
+        let asks = spawn(async move { here.ping(THERE, Duration::from_secs(60)).await.is_ok() });
+        assert!(asks.await.unwrap());
+        scissors.cut();
+        assert_eq!(waits.await.unwrap(), Err(NetError::Unreachable));
+        let gone = UdpSocket::bind(&there, any).await;
+        assert_eq!(gone.unwrap_err(), NetError::Unreachable);
+    }));
+}
+
+#[test]
+fn two_tasks_receive_at_one_socket() {
+    runtime(2).block_on(in_time("two receivers", async {
+        let net = alone().await;
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let socket = std::sync::Arc::new(UdpSocket::bind(&net, at).await.unwrap());
+        let receivers: Vec<_> = (0..2)
+            .map(|_| {
+                let socket = socket.clone();
+                spawn(async move {
+                    for _ in 0..50 {
+                        socket.receive(&mut [0; 8]).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        let sender = UdpSocket::bind(&net, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))
+            .await
+            .unwrap();
+        for _ in 0..100 {
+            sender.send(b"x", at).await.unwrap();
+            executor::task::yield_now().await;
+        }
+        for receiver in receivers {
+            receiver.await.unwrap();
+        }
+    }));
+}
+
+#[test]
+fn addresses_that_nobody_can_have_are_refused() {
+    runtime(1).block_on(async {
+        let config = |address, gateway| {
+            net::Addresses::Static(net::Static {
+                address,
+                prefix: 24,
+                gateway,
+                names: None,
+            })
+        };
+        let good = Ipv4Addr::new(10, 0, 0, 1);
+        for bad in [
+            Ipv4Addr::UNSPECIFIED,
+            Ipv4Addr::BROADCAST,
+            Ipv4Addr::new(224, 0, 0, 1),
+        ] {
+            for config in [config(bad, None), config(good, Some(bad))] {
+                let net = net::Net::new();
+                let attached = net.attach("lo", Box::new(net::Loopback::new()), config);
+                assert_eq!(attached, Err(NetError::BadAddress));
+            }
+        }
+    });
+}

@@ -110,7 +110,7 @@ fn own(address: Ipv4Addr) -> Addresses {
 /// Servers of all kinds.
 async fn serve(net: &Net) {
     let listener = TcpListener::bind(net, 7).await.unwrap();
-    spawn(async move { echo::serve(&listener, &Arc::default()).await }).detach();
+    spawn(async move { echo::serve(&listener, &Arc::default(), 1000).await }).detach();
     let socket = UdpSocket::bind(net, SocketAddrV4::new(THERE, 7))
         .await
         .unwrap();
@@ -263,4 +263,41 @@ fn changed_frames_among_good_ones_end_connections_at_worst() {
             assert!(frames > 100, "{frames} frames only");
         });
     }
+}
+
+#[test]
+fn frames_that_claim_to_come_from_another_interface_end_nothing_there() {
+    runtime(2).block_on(in_time("a foreign frame", async {
+        let net = alone().await;
+        let tap = Arc::new(Mutex::new(Tap::default()));
+        net.attach("eth0", Box::new(Injected(tap.clone())), own(THERE))
+            .unwrap();
+        net.address_of("eth0").await.unwrap();
+        let listener = TcpListener::bind(&net, 7).await.unwrap();
+        spawn(async move { echo::serve(&listener, &Arc::default(), 10).await }).detach();
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
+        let mut stream = TcpStream::connect(&net, to).await.unwrap();
+        let port = stream.local().port();
+        for (from, to) in [(port, 7), (7, port)] {
+            let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+            frame.extend([
+                0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1,
+            ]);
+            frame.extend(u16::to_be_bytes(from));
+            frame.extend(u16::to_be_bytes(to));
+            frame.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+            mend(&mut frame);
+            inject(&tap, frame);
+        }
+        let seen = || {
+            net.interfaces()
+                .iter()
+                .any(|it| it.name == "eth0" && it.frames[0] == 2)
+        };
+        while !seen() {
+            executor::task::yield_now().await;
+        }
+        stream.write_all(b"still there").await.unwrap();
+        assert_eq!(stream.read(&mut [0; 64]).await, Ok(11));
+    }));
 }

@@ -131,7 +131,7 @@ pub async fn measure(count: usize, rounds: usize) -> Result<Figures, NetError> {
     let listener = TcpListener::bind_with(&net, PORT, small).await?;
     let echoed = Arc::new(echo::Echoed::default());
     let counts = echoed.clone();
-    let server = spawn(async move { echo::serve(&listener, &counts).await });
+    let server = spawn(async move { echo::serve(&listener, &counts, count).await });
     let before = mem::stats().frames_free;
     let began = Instant::now();
     let mut clients = open(&net, count, small).await?;

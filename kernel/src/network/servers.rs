@@ -8,7 +8,10 @@ use alloc::{
 };
 use core::sync::atomic::Ordering::Relaxed;
 use executor::{TaskHandle, sync::Mutex, task::Builder};
-use net::{NetError, TcpListener, echo, http};
+use net::{NetError, Options, TcpListener, echo, http};
+
+/// Connections that are echoed at once.
+const MOST_ECHOES: usize = 2048;
 
 /// A server that can be begun and ended.
 pub struct Server {
@@ -52,7 +55,14 @@ impl Server {
     pub async fn start(&'static self, port: u16) -> Result<(), NetError> {
         self.stop().await;
         let mut running = self.running.lock().await;
-        let listener = TcpListener::bind(net(), port).await?;
+        let options = Options {
+            // Who is gone without a word is found out.
+            keep_alive: Some(Duration::from_secs(30)),
+            receive: 8 * 1024,
+            send: 16 * 1024,
+            ..Options::default()
+        };
+        let listener = TcpListener::bind_with(net(), port, options).await?;
         let builder = Builder::new().name(format!("{} server", self.name));
         let (task, echoed) = match self.kind {
             Kind::Echo => {
@@ -60,7 +70,7 @@ impl Server {
                 let counts = echoed.clone();
                 let task = builder.spawn(async move {
                     // It ends when it is cancelled, and not before.
-                    let _ = echo::serve(&listener, &counts).await;
+                    let _ = echo::serve(&listener, &counts, MOST_ECHOES).await;
                 });
                 (task, Some(echoed))
             }

@@ -42,6 +42,8 @@ async fn state_of(name: &str) -> String {
 fn the_console_s_port_is_driven_stopped_and_driven_again() {
     on_all_cores(async {
         devices::start(boot_info()).await;
+        // A test before this one may have stopped it.
+        all::start("uart0").await;
         for _ in 0..3 {
             assert!(state_of("uart0").await.starts_with("running"));
             let bytes_out = async || {

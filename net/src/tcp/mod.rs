@@ -30,6 +30,10 @@ pub struct Options {
     pub backlog: usize,
 }
 
+/// The largest buffers, and the longest patience.
+const MOST_ROOM: usize = 16 << 20;
+const MOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -45,10 +49,13 @@ impl Default for Options {
 impl Options {
     /// A connection that is not open yet.
     fn make(&self) -> Result<tcp::Socket<'static>, NetError> {
-        let receive = tcp::SocketBuffer::new(room(self.receive.max(1))?);
-        let send = tcp::SocketBuffer::new(room(self.send.max(1))?);
+        // More is no use, and smoltcp panics from a gibibyte on.
+        let size = |asked: usize| asked.clamp(1, MOST_ROOM);
+        let receive = tcp::SocketBuffer::new(room(size(self.receive))?);
+        let send = tcp::SocketBuffer::new(room(size(self.send))?);
         let mut socket = tcp::Socket::new(receive, send);
-        socket.set_keep_alive(self.keep_alive.map(Into::into));
+        let keep_alive = self.keep_alive.map(|every| every.min(MOST_PATIENCE));
+        socket.set_keep_alive(keep_alive.map(Into::into));
         // Who writes little at a time and waits for answers would wait for the delayed ones, too.
         socket.set_nagle_enabled(false);
         Ok(socket)
@@ -56,7 +63,7 @@ impl Options {
 
     fn cell(&self) -> Result<Cell, NetError> {
         let mut cell = Cell::new(self.make()?);
-        cell.patience = self.patience.into();
+        cell.patience = self.patience.min(MOST_PATIENCE).into();
         Ok(cell)
     }
 }

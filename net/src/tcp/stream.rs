@@ -123,7 +123,7 @@ impl TcpStream {
         socket.list(socket.lock().await?);
         let opened = |cell: &mut Cell| match cell.tcp().state() {
             State::SynSent => None,
-            State::Closed if cell.connects_to.is_some() => None,
+            State::Closed if cell.connects_to.is_some() && !cell.is_over => None,
             State::Closed if began.elapsed() >= options.patience => {
                 Some((Err(NetError::TimedOut), Sends::Nothing))
             }

@@ -223,7 +223,7 @@ fn checksum(bytes: &[u8], begin: u32) -> u16 {
 }
 
 /// Makes the sums right again, so that the rest is looked at, too.
-fn mend(frame: &mut [u8]) {
+pub fn mend(frame: &mut [u8]) {
     if frame.len() < 34 || frame[12..14] != [8, 0] {
         return;
     }

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod contexts;
+mod network;
 mod sync;
 mod tasks;
 
@@ -32,6 +33,7 @@ fn main(info: &'static BootInfo) -> ! {
     tasks::run();
     contexts::run();
     sync::run();
+    network::run();
     power::exit(Status::Success)
 }
 
