@@ -222,9 +222,10 @@ impl Net {
             own: runner.services(),
         });
         drop(attached);
+        // Not more urgent than those it serves: it shares locks with them, and on a machine with one core an urgent task that meets a lock whose owner
+        // was preempted before he could say so looks for him again and again, and keeps him from running.
         Builder::new()
             .name(format!("net {name}"))
-            .priority(Priority::High)
             .spawn(runner.run(addresses))
             .detach();
         Ok(())

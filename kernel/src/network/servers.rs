@@ -7,7 +7,7 @@ use alloc::{
     sync::Arc,
 };
 use core::sync::atomic::Ordering::Relaxed;
-use executor::{TaskHandle, sync::Mutex, task::Builder};
+use executor::{TaskHandle, sync::Mutex, task::Builder, time::Duration};
 use net::{NetError, Options, TcpListener, echo, http};
 
 /// Connections that are echoed at once.
