@@ -96,6 +96,10 @@ impl Core {
     async fn set_link(&mut self, cluster: u32, value: u32) -> Result<()> {
         let (sector, at) = self.place(cluster)?;
         let kind = self.layout.kind;
+        if kind == Kind::Fat12 && at + 1 == SECTOR {
+            // Both halves are in memory before one is changed: else a disk that fails could leave a half.
+            self.cache.load(sector + 1).await?;
+        }
         let bytes = self.cache.change(sector, Class::Table).await?;
         match kind {
             Kind::Fat32 => {
@@ -230,13 +234,26 @@ impl Core {
         Ok(())
     }
 
-    /// Frees what is unused.
+    /// Frees what is unused, and forgets each cluster as soon as it is free: if the disk fails in the midst of this, others may use it before this is
+    /// tried again.
     async fn free_unused(&mut self) -> Result<()> {
         while let Some(run) = self.unused.last().cloned() {
-            for cluster in run {
-                if !matches!(self.link(cluster).await, Ok(Link::Free)) {
-                    self.set_link(cluster, 0).await?;
-                    self.free = self.free.map(|free| (free + 1).min(self.layout.clusters));
+            for cluster in run.clone() {
+                match self.link(cluster).await {
+                    Ok(Link::Free) => {}
+                    Ok(_) | Err(Error::Broken(_)) => {
+                        self.set_link(cluster, 0).await?;
+                        self.free = self.free.map(|free| (free + 1).min(self.layout.clusters));
+                    }
+                    Err(error) => return Err(error),
+                }
+                if let Some(run) = self.unused.last_mut() {
+                    run.start = cluster + 1;
+                }
+                // About once a sector of the table. Nothing speaks of these clusters any more: they may be written as free in any order.
+                let is_time = cluster.is_multiple_of(128) || cluster + 1 == run.end;
+                if is_time && self.cache.all_changed() > MOST_CHANGED {
+                    self.commit_table().await?;
                 }
             }
             self.unused.pop();

@@ -1,0 +1,140 @@
+//! Disks that fail now and then: what was said to be on the disk is there, and what failed does no harm to the rest.
+
+mod common;
+
+use common::{FAT32, Image, block_on};
+use drivers::block::{Answer, Disk, DiskError, SECTOR};
+use files::{Error, RamDisk, Volume};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+const FAILED: Result<(), Error> = Err(Error::Disk(DiskError::Failed));
+
+/// What is to fail.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Read,
+    Write,
+    Flush,
+}
+
+/// A disk with a memory of its own, which is lost when a flush fails.
+struct Failing {
+    disk: RamDisk,
+    unflushed: Mutex<BTreeMap<u64, Vec<u8>>>,
+    /// So many of each go well, and then none does.
+    left: [AtomicUsize; 3],
+}
+
+impl Failing {
+    fn new(image: &Image) -> Arc<Self> {
+        Arc::new(Self {
+            disk: RamDisk::from_bytes(image.bytes()),
+            unflushed: Mutex::default(),
+            left: [const { AtomicUsize::new(usize::MAX) }; 3],
+        })
+    }
+
+    fn fail_after(&self, what: What, left: usize) {
+        self.left[what as usize].store(left, Relaxed);
+    }
+
+    fn heal(&self) {
+        self.left
+            .iter()
+            .for_each(|left| left.store(usize::MAX, Relaxed));
+    }
+
+    fn count(&self, what: What) -> Result<(), DiskError> {
+        let step = |left| match left {
+            0 => None,
+            usize::MAX => Some(left),
+            _ => Some(left - 1),
+        };
+        match self.left[what as usize].fetch_update(Relaxed, Relaxed, step) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(DiskError::Failed),
+        }
+    }
+}
+
+impl Disk for Failing {
+    fn sectors(&self) -> u64 {
+        self.disk.sectors()
+    }
+
+    fn read<'a>(&'a self, first: u64, into: &'a mut [u8]) -> Answer<'a> {
+        Box::pin(async move {
+            self.count(What::Read)?;
+            self.disk.read(first, into).await?;
+            let unflushed = self.unflushed.lock().unwrap();
+            for (number, sector) in into.chunks_mut(SECTOR).enumerate() {
+                if let Some(bytes) = unflushed.get(&(first + number as u64)) {
+                    sector.copy_from_slice(bytes);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn write<'a>(&'a self, first: u64, from: &'a [u8]) -> Answer<'a> {
+        Box::pin(async move {
+            self.count(What::Write)?;
+            let mut unflushed = self.unflushed.lock().unwrap();
+            for (number, sector) in from.chunks(SECTOR).enumerate() {
+                unflushed.insert(first + number as u64, sector.into());
+            }
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> Answer<'_> {
+        Box::pin(async {
+            let unflushed = std::mem::take(&mut *self.unflushed.lock().unwrap());
+            self.count(What::Flush)?;
+            for (sector, bytes) in unflushed {
+                self.disk.write(sector, &bytes).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+#[test]
+fn clusters_that_were_freed_before_a_failure_are_not_freed_again() {
+    // The table must be longer than what stays in memory: else nothing is read while clusters are freed.
+    let image = FAT32.image();
+    for left in [1, 20, 90] {
+        block_on(async {
+            let disk = Failing::new(&image);
+            let volume = Volume::mount(disk.clone()).await.unwrap();
+            let piece = vec![7; 1 << 16];
+            let mut file = volume.create("large").await.unwrap();
+            for _ in 0..(12 << 20) / piece.len() {
+                file.write_all(&piece).await.unwrap();
+            }
+            file.close().await.unwrap();
+            // The rest of the volume is full, so that what is freed is used next.
+            let mut rest = volume.create("rest").await.unwrap();
+            while rest.write_all(&piece).await.is_ok() {}
+            while rest.write_all(&piece[..SECTOR]).await.is_ok() {}
+            rest.close().await.unwrap();
+            volume.remove("large").await.unwrap();
+            disk.fail_after(What::Read, left);
+            assert_eq!(volume.sync().await, FAILED, "{left}");
+            disk.heal();
+            volume.write("one", &[1; 10_000]).await.unwrap();
+            volume.sync().await.unwrap();
+            volume.write("two", &[2; 60_000]).await.unwrap();
+            assert_eq!(volume.read("one").await.unwrap(), [1; 10_000]);
+            assert_eq!(volume.read("two").await.unwrap(), [2; 60_000]);
+            volume.unmount().await.unwrap();
+            Image::of(&disk.disk.bytes().await).assert_sound();
+        });
+    }
+}
