@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
-use drivers::block::{Disk, SECTOR};
+use drivers::block::{Disk, DiskError, SECTOR};
 
 /// So many sectors stay in memory though they are not changed.
 const KEPT: usize = 128;
@@ -40,6 +40,8 @@ pub(crate) struct Cache {
     uses: u64,
     /// Something was written, and not flushed.
     is_loose: bool,
+    /// A flush failed: what was written before it may be gone, and nobody has it any more. So nothing is written after that, and everyone hears of it.
+    failure: Option<Error>,
 }
 
 impl Cache {
@@ -50,7 +52,13 @@ impl Cache {
             slots: Vec::new(),
             uses: 0,
             is_loose: false,
+            failure: None,
         }
+    }
+
+    /// Whether something may still be written.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        self.failure.map_or(Ok(()), Err)
     }
 
     fn check(&self, first: u64, bytes: usize) -> Result<()> {
@@ -142,23 +150,34 @@ impl Cache {
 
     /// The same, written at once.
     pub(crate) async fn write_past(&mut self, first: u64, from: &[u8]) -> Result<()> {
-        self.forget(first, from.len())?;
-        self.is_loose = true;
-        Ok(self.disk.write(first, from).await?)
+        self.begin_past(first, from.len())?;
+        let written = self.disk.write(first, from).await;
+        self.forget(first, from.len(), written.is_ok());
+        Ok(written?)
     }
 
     /// Writes zeros.
     pub(crate) async fn clear(&mut self, first: u64, count: u64) -> Result<()> {
-        self.forget(first, count as usize * SECTOR)?;
-        self.is_loose = true;
-        Ok(crate::bytes::clear(&*self.disk, first, count).await?)
+        let length = count as usize * SECTOR;
+        self.begin_past(first, length)?;
+        let written = crate::bytes::clear(&*self.disk, first, count).await;
+        self.forget(first, length, written.is_ok());
+        Ok(written?)
     }
 
-    fn forget(&mut self, first: u64, bytes: usize) -> Result<()> {
+    fn begin_past(&mut self, first: u64, bytes: usize) -> Result<()> {
+        self.check_usable()?;
         self.check(first, bytes)?;
-        let range = self.slots_in(first, bytes);
-        drop(self.slots.drain(range));
+        self.is_loose = true;
         Ok(())
+    }
+
+    /// Forgets what was written past the cache. If that failed, what was changed before it is kept: it is nowhere else.
+    fn forget(&mut self, first: u64, bytes: usize, is_written: bool) {
+        let range = first..first + (bytes / SECTOR) as u64;
+        self.slots.retain(|slot| {
+            !range.contains(&slot.sector) || (slot.changed.is_some() && !is_written)
+        });
     }
 
     /// How many sectors of such a class wait to be written.
@@ -178,6 +197,7 @@ impl Cache {
         class: Class,
         copies: impl Fn(u64) -> C,
     ) -> Result<()> {
+        self.check_usable()?;
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
             if slot.changed != Some(class) {
@@ -193,11 +213,19 @@ impl Cache {
         Ok(())
     }
 
-    /// Waits until all that was written outlasts a loss of power.
+    /// Waits until all that was written outlasts a loss of power. If that fails, nothing can be written until the volume is mounted again.
     pub(crate) async fn flush(&mut self) -> Result<()> {
+        self.check_usable()?;
         if self.is_loose {
-            self.disk.flush().await?;
-            self.is_loose = false;
+            match self.disk.flush().await {
+                Ok(()) => self.is_loose = false,
+                // The disk was not even asked: it can be later.
+                Err(DiskError::NoMemory) => return Err(Error::NoMemory),
+                Err(error) => {
+                    self.failure = Some(error.into());
+                    return Err(error.into());
+                }
+            }
         }
         Ok(())
     }

@@ -65,6 +65,7 @@ impl Shared {
     /// The same, for what changes something.
     pub(crate) async fn lock_to_change(&self) -> Result<MutexGuard<'_, Core>> {
         let core = self.lock().await?;
+        core.cache.check_usable()?;
         match core.is_read_only {
             true => Err(Error::ReadOnly),
             false => Ok(core),
@@ -324,7 +325,8 @@ impl Volume {
         .await
     }
 
-    /// Waits until all that was done so far outlasts a loss of power.
+    /// Waits until all that was done so far outlasts a loss of power. If the disk fails to do that, what was written may be lost: from then on this, and
+    /// whatever changes something, gives the same error, until the volume is mounted again.
     pub async fn sync(&self) -> Result<()> {
         let shared = self.0.clone();
         whole(async move { shared.lock().await?.commit().await }).await

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{FAT32, Image, block_on};
+use common::{ALL, FAT16, FAT32, Image, block_on};
 use drivers::block::{Answer, Disk, DiskError, SECTOR};
-use files::{Error, RamDisk, Volume};
+use files::{Error, OpenOptions, RamDisk, Volume};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -135,6 +135,103 @@ fn clusters_that_were_freed_before_a_failure_are_not_freed_again() {
             assert_eq!(volume.read("two").await.unwrap(), [2; 60_000]);
             volume.unmount().await.unwrap();
             Image::of(&disk.disk.bytes().await).assert_sound();
+        });
+    }
+}
+
+#[test]
+fn after_a_flush_that_failed_nothing_is_said_to_be_on_the_disk() {
+    let image = FAT16.image();
+    block_on(async {
+        for left in 0..4 {
+            let disk = Failing::new(&image);
+            let volume = Volume::mount(disk.clone()).await.unwrap();
+            volume.write("before", &[1; 3000]).await.unwrap();
+            let mut file = volume.create("file").await.unwrap();
+            file.write_all(&[2; 3000]).await.unwrap();
+            disk.fail_after(What::Flush, left);
+            // Each flush of this may be the one; the disk has lost what was not flushed.
+            if file.flush().await.is_ok() {
+                assert!(left > 0);
+                continue;
+            }
+            disk.heal();
+            assert_eq!(volume.sync().await, FAILED, "{left}");
+            assert_eq!(file.write_all(&[3]).await, FAILED, "{left}");
+            assert_eq!(volume.write("other", &[3]).await, FAILED, "{left}");
+            assert_eq!(volume.unmount().await, FAILED, "{left}");
+            assert_eq!(volume.read("before").await.unwrap(), [1; 3000]);
+            let volume = Volume::mount(disk).await.unwrap();
+            assert_eq!(volume.read("before").await.unwrap(), [1; 3000]);
+            volume.write("file", &[4; 3000]).await.unwrap();
+            assert_eq!(volume.read("file").await.unwrap(), [4; 3000]);
+        }
+    });
+}
+
+#[test]
+fn what_waits_to_be_written_is_not_lost_by_a_write_over_it_that_fails() {
+    let image = FAT16.image();
+    block_on(async {
+        let disk = Failing::new(&image);
+        let volume = Volume::mount(disk.clone()).await.unwrap();
+        let options = OpenOptions::new().read(true).write(true).create(true);
+        let mut file = options.open(&volume, "file").await.unwrap();
+        file.write_all(&[1; 100]).await.unwrap();
+        file.seek(embedded_io_async::SeekFrom::Start(0))
+            .await
+            .unwrap();
+        disk.fail_after(What::Write, 0);
+        assert_eq!(file.write_all(&[2; SECTOR]).await, FAILED);
+        disk.heal();
+        file.close().await.unwrap();
+        let volume = Volume::mount(disk).await.unwrap();
+        assert_eq!(volume.read("file").await.unwrap(), [1; 100]);
+    });
+}
+
+/// Makes, changes and removes files. What must be there: none: it may be anything.
+async fn work(volume: &Volume) -> BTreeMap<String, Option<Vec<u8>>> {
+    let mut own = BTreeMap::new();
+    for round in 0..12u8 {
+        let path = format!("a file with a long name, {}", round % 5);
+        let bytes = vec![round; [100, 3000, 9000][usize::from(round) % 3]];
+        let result = match round {
+            6 => volume.remove(&path).await,
+            _ => volume.write(&path, &bytes).await,
+        };
+        let is_known = result.is_ok() && round != 6;
+        own.insert(path, is_known.then_some(bytes));
+    }
+    own
+}
+
+#[test]
+fn what_was_said_to_be_on_the_disk_is_there_whatever_failed() {
+    for make in ALL {
+        let image = make.image();
+        block_on(async {
+            for what in [What::Read, What::Write, What::Flush] {
+                for left in 0..40 {
+                    let disk = Failing::new(&image);
+                    let volume = Volume::mount(disk.clone()).await.unwrap();
+                    disk.fail_after(what, left);
+                    let mut own = work(&volume).await;
+                    disk.heal();
+                    if !matches!(what, What::Flush) {
+                        own.extend(work(&volume).await);
+                        assert!(own.values().all(Option::is_some));
+                    }
+                    drop(volume);
+                    let volume = Volume::mount(disk).await.unwrap();
+                    for (path, bytes) in own {
+                        if let Some(bytes) = bytes {
+                            let found = volume.read(&path).await;
+                            assert!(found == Ok(bytes), "{make:?} {what:?} {left} {path}");
+                        }
+                    }
+                }
+            }
         });
     }
 }
