@@ -98,6 +98,18 @@ impl Card {
         }
     }
 
+    /// Writes sectors, and hears from the card that it has. What goes wrong after it took the data it says once, in its next status: asked for here, it
+    /// is this write's fault, and not that of the next command, where another try would hide it.
+    async fn write_piece(
+        &self,
+        session: &mut Session<'_>,
+        argument: u32,
+        piece: &[u8],
+    ) -> Result<(), Fault> {
+        session.write(argument, piece).await?;
+        self.settle(session).await
+    }
+
     /// Brings card and controller back to where they can be used, if something was left midway.
     async fn recover(&self, session: &mut Session<'_>) -> Result<(), Fault> {
         if !session.is_midway() {
@@ -164,7 +176,7 @@ impl Disk for Card {
                 let mut session = self.host.session().await?;
                 self.recover(&mut session).await?;
                 let mut tries = 0;
-                while let Err(fault) = session.write(argument, piece).await {
+                while let Err(fault) = self.write_piece(&mut session, argument, piece).await {
                     self.may_try_again(&mut session, fault, &mut tries).await?;
                 }
             }
@@ -172,7 +184,7 @@ impl Disk for Card {
         })
     }
 
-    /// A card has written what it took as soon as it is ready for more.
+    /// A card has written what it took as soon as it is ready for more. Each write has waited for that; one that was dropped meanwhile has not.
     fn flush(&self) -> block::Answer<'_> {
         boxed(async {
             let mut session = self.host.session().await?;
