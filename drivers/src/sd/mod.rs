@@ -14,7 +14,7 @@
 mod card;
 mod host;
 
-use crate::block;
+use crate::block::{self, Disk};
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use card::Card;
 use core::{future::Future, pin::Pin, sync::atomic::Ordering::Relaxed};
@@ -61,15 +61,15 @@ impl Driver for Sdhci {
     }
 }
 
-/// What was found: how many sectors, or why not.
-type Finding = OnceCell<Result<u64, String>>;
+/// What was found: the card, or why there is none.
+type Finding = OnceCell<Result<Arc<dyn Disk>, String>>;
 
 async fn look(host: Arc<Host>, found: Arc<Finding>) {
     let finding = match Card::find(host).await {
         Ok(card) => {
-            let sectors = block::Disk::sectors(&card);
-            block::offer(Arc::new(card));
-            Ok(sectors)
+            let card: Arc<dyn Disk> = Arc::new(card);
+            block::offer(card.clone());
+            Ok(card)
         }
         Err(why) => Err(format!("{why}")),
     };
@@ -90,6 +90,10 @@ impl Started for Running {
             let _ = self.looks.await;
             self.host.stop().await;
             drop(self.line);
+            // Nobody is to take a card that is gone.
+            if let Some(Ok(card)) = self.found.get() {
+                block::withdraw(card).await;
+            }
         })
     }
 
@@ -98,9 +102,9 @@ impl Started for Running {
         match self.found.get() {
             None => "looking for a card".into(),
             Some(Err(why)) => why.clone(),
-            Some(Ok(sectors)) => format!(
+            Some(Ok(card)) => format!(
                 "{} MiB, {} read, {} written, {} tries again, {} interrupts",
-                sectors >> 11,
+                card.sectors() >> 11,
                 counts.read.load(Relaxed),
                 counts.written.load(Relaxed),
                 counts.again.load(Relaxed),
