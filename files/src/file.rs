@@ -245,6 +245,16 @@ impl File {
         .await
     }
 
+    /// Makes it empty, if there is room for so many bytes then.
+    pub(crate) async fn empty_for(&mut self, bytes: u64) -> Result<()> {
+        let (volume, claim) = (self.volume.0.clone(), self.claim.clone());
+        whole(async move {
+            let mut core = volume.lock_to_change().await?;
+            core.empty_for(&claim.node, bytes).await
+        })
+        .await
+    }
+
     /// Waits until all that was written, to any file of the volume, outlasts a loss of power.
     pub async fn flush(&mut self) -> Result<()> {
         self.volume.sync().await

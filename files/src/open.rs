@@ -266,14 +266,14 @@ impl Core {
     }
 
     /// Makes these the bytes of a file, instead of those that it has: on the disk at one moment, when its directory is written. If there is no room for
-    /// both, the old ones are given up first.
+    /// both, the old ones are given up first; if there is none even then, they stay.
     pub(crate) async fn replace(&mut self, node: &Node, bytes: &[u8]) -> Result<()> {
         self.commit_if_much().await?;
         let new = Node::new(node.place, 0, 0);
         match self.put(&new, 0, bytes, &mut Cursor::default()).await {
             Ok(()) => {}
             Err(Error::NoSpace) if node.size() > 0 => {
-                self.cut(node, 0).await?;
+                self.empty_for(node, bytes.len() as u64).await?;
                 return self.put(node, 0, bytes, &mut Cursor::default()).await;
             }
             Err(error) => {
@@ -288,6 +288,23 @@ impl Core {
         node.size.store(new.size(), Release);
         node.cuts.fetch_add(1, Relaxed);
         self.give_up(old.0, old.1).await
+    }
+
+    /// Makes a file empty, to be written anew, if there is room for so many bytes then. Else it stays as it is.
+    pub(crate) async fn empty_for(&mut self, node: &Node, bytes: u64) -> Result<()> {
+        let bytes = u32::try_from(bytes).map_err(|_| Error::TooLong)?;
+        let (mut has, needs) = (self.clusters_for(node.size()), self.clusters_for(bytes));
+        if has > 0 {
+            let mut cursor = Cursor::default();
+            match self.cluster(node, has - 1, &mut cursor).await {
+                Ok(_) => {}
+                // A damaged file gives up less than it should have.
+                Err(Error::Broken(_)) => has = cursor.index,
+                Err(error) => return Err(error),
+            }
+        }
+        self.find_room(needs.saturating_sub(has)).await?;
+        self.cut(node, 0).await
     }
 
     /// Makes a file shorter. What it had more is freed when the directory says on the disk that it is shorter.

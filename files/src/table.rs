@@ -143,14 +143,7 @@ impl Core {
 
     /// Takes so many free clusters and makes a chain of them, which goes on after `tail`, if that is given. They are all there, or none is taken.
     pub(crate) async fn allocate(&mut self, count: u32, tail: Option<u32>) -> Result<u32> {
-        let found = match self.find_free(count).await {
-            // There may be some that are free in a moment.
-            Err(Error::NoSpace) if !self.unused.is_empty() => {
-                self.commit().await?;
-                self.find_free(count).await
-            }
-            found => found,
-        }?;
+        let found = self.find_room(count).await?;
         let mut after = None;
         // From the last to the first: what is linked to is there already.
         for cluster in found.iter().rev().flat_map(|run| run.clone().rev()) {
@@ -164,6 +157,18 @@ impl Core {
         self.next = found.last().map_or(2, |run| run.end);
         self.free = self.free.map(|free| free.saturating_sub(count));
         Ok(first)
+    }
+
+    /// So many clusters that are free, or can be.
+    pub(crate) async fn find_room(&mut self, count: u32) -> Result<Vec<Range<u32>>> {
+        match self.find_free(count).await {
+            // There may be some that are free in a moment.
+            Err(Error::NoSpace) if !self.unused.is_empty() => {
+                self.commit().await?;
+                self.find_free(count).await
+            }
+            found => found,
+        }
     }
 
     async fn find_free(&mut self, count: u32) -> Result<Vec<Range<u32>>> {

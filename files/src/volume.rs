@@ -153,17 +153,18 @@ impl Volume {
     }
 
     /// Makes a file of these bytes; when this is done it outlasts a loss of power. If there was one already, a loss of power before that leaves the
-    /// old one or the new one, whole, if they are at most 64 KiB and there is room for both.
+    /// old one or the new one, whole, if they are at most 64 KiB and there is room for both. If there is no room for the new one, the old one stays.
     pub async fn write(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let options = OpenOptions::new().write(true).create(true);
         if bytes.len() > PIECE {
-            let mut file = self.create(path).await?;
+            let mut file = options.open(self, path).await?;
+            file.empty_for(bytes.len() as u64).await?;
             file.write_all(bytes).await?;
             return file.close().await;
         }
         let (shared, path, bytes) = (self.0.clone(), String::from(path), try_copy(bytes)?);
         whole(async move {
             let mut core = shared.lock_to_change().await?;
-            let options = OpenOptions::new().write(true).create(true);
             let claim = options.claim(&mut core, &path).await?;
             core.replace(&claim.node, &bytes).await?;
             core.commit().await

@@ -274,6 +274,35 @@ fn a_full_volume_says_so_and_has_room_again_when_something_is_removed() {
 }
 
 #[test]
+fn a_file_stays_when_there_is_no_room_for_what_is_to_replace_it() {
+    for make in ALL {
+        let image = make.image();
+        block_on(async {
+            let (disk, volume) = mount(&image).await;
+            volume.write("small", &[1; 20_000]).await.unwrap();
+            volume.write("large", &[2; 100_000]).await.unwrap();
+            let mut rest = volume.create("rest").await.unwrap();
+            while rest.write_all(&[3; 4096]).await.is_ok() {}
+            while rest.write_all(&[3; 1]).await.is_ok() {}
+            rest.close().await.unwrap();
+            for (path, length) in [("small", 60_000), ("small", 200_000), ("large", 200_000)] {
+                let full = volume.write(path, &vec![4; length]).await;
+                assert_eq!(full, Err(Error::NoSpace));
+            }
+            assert_eq!(volume.read("small").await.unwrap(), [1; 20_000]);
+            assert_eq!(volume.read("large").await.unwrap(), [2; 100_000]);
+            // What fits if the old one is given up is written.
+            volume.write("small", &[5; 20_000]).await.unwrap();
+            volume.write("large", &[6; 100_000]).await.unwrap();
+            assert_eq!(volume.read("small").await.unwrap(), [5; 20_000]);
+            assert_eq!(volume.read("large").await.unwrap(), [6; 100_000]);
+            volume.unmount().await.unwrap();
+            Image::of(&disk.bytes().await).assert_sound();
+        });
+    }
+}
+
+#[test]
 fn a_root_of_fixed_size_fills_up() {
     let image = FAT12.image();
     block_on(async {
