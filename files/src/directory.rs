@@ -287,13 +287,13 @@ impl Core {
         Err(Error::DirectoryFull)
     }
 
-    /// Puts something into a directory, which has nothing of this name. Where its short name's entry is.
+    /// Puts something into a directory, which has nothing of this name. Where its entries are; the last is the short name's.
     pub(crate) async fn add(
         &mut self,
         directory: Directory,
         name: &str,
         (attributes, first, size): (u8, u32, u32),
-    ) -> Result<Place> {
+    ) -> Result<Vec<Place>> {
         name::check(name)?;
         let (short, flags, mut slots) = match name::exact_short(name) {
             Some((short, flags)) => (short, flags, Vec::new()),
@@ -321,10 +321,7 @@ impl Core {
         {
             self.cache.change(sector, Class::Directory).await?[at] = 0;
         }
-        places
-            .last()
-            .copied()
-            .ok_or(Error::Broken("an entry has no place"))
+        Ok(places)
     }
 
     /// So many empty entries in a row; and the one after them, if they are behind the end. Makes the directory longer if there are none.

@@ -74,14 +74,14 @@ impl OpenOptions {
             Some(_) if self.create_new => return Err(Error::Exists),
             Some(found) => found,
             None if self.create || self.create_new => {
-                let place = core.add(above, name, NEW_FILE).await?;
+                let places = core.add(above, name, NEW_FILE).await?;
                 Found {
                     name: String::new(),
                     short: [0; 11],
                     attributes: NEW_FILE.0,
                     first: 0,
                     size: 0,
-                    places: [place].into(),
+                    places,
                 }
             }
             None => return Err(Error::NotFound),

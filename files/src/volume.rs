@@ -311,13 +311,14 @@ impl Volume {
                 return Ok(());
             }
             let what = (found.attributes, found.first, found.size);
-            let place = core.add(new_above, new_name, what).await?;
+            let places = core.add(new_above, new_name, what).await?;
             if found.is_directory() && above != new_above {
                 let moved = core.directory_of(&found)?;
                 core.set_above(moved, new_above).await?;
             }
-            // In one sector both happen at once; else the new name first, for good: the other way round it could be lost.
-            if found.places.iter().any(|old| old.0 != place.0) {
+            // In one sector, all of both names, both happen at once; else the new name first, for good: the other way round it could be lost.
+            let sector = found.place().0;
+            if found.places.iter().chain(&places).any(|at| at.0 != sector) {
                 core.commit().await?;
             }
             core.delete(&found.places).await?;

@@ -17,6 +17,8 @@ enum Event {
     Flush,
     /// From here on a file may be one of these; none: it may be anything, or not there.
     Expect(String, Option<Vec<Option<Vec<u8>>>>),
+    /// From here on one of these names is there, or both, until the next of these.
+    OneOf(Vec<String>),
 }
 
 struct Recorder {
@@ -134,8 +136,10 @@ async fn work(disk: Arc<Recorder>) {
                 // Under one name or the other, or both.
                 disk.expect(&path, &[Some(&old), None]);
                 disk.expect(&to, &[Some(&old), None]);
+                disk.note(Event::OneOf(vec![path.clone(), to.clone()]));
                 volume.rename(&path, &to).await.unwrap();
                 volume.sync().await.unwrap();
+                disk.note(Event::OneOf(Vec::new()));
                 disk.expect(&path, &[None]);
                 disk.expect(&to, &[Some(&old)]);
                 own.remove(&path);
@@ -143,6 +147,15 @@ async fn work(disk: Arc<Recorder>) {
             }
         }
     }
+}
+
+/// One of the names is there, if there are any.
+async fn check_names(volume: &Volume, names: &[String], when: &str) {
+    let mut is_there = names.is_empty();
+    for name in names {
+        is_there |= volume.entry(name).await.is_ok();
+    }
+    assert!(is_there, "{when}: none of {names:?} is there");
 }
 
 type Expected<'e> = BTreeMap<&'e str, Option<&'e Vec<Option<Vec<u8>>>>>;
@@ -222,9 +235,12 @@ fn cut_everywhere(make: Make) {
     };
     for end in 0..events.len() {
         let mut expected = Expected::new();
+        let mut names: &[String] = &[];
         for event in &events[..end] {
-            if let Event::Expect(path, any_of) = event {
-                expected.insert(path, any_of.as_ref());
+            match event {
+                Event::Expect(path, any_of) => drop(expected.insert(path, any_of.as_ref())),
+                Event::OneOf(one_of) => names = one_of,
+                _ => {}
             }
         }
         for _ in 0..cuts {
@@ -234,6 +250,7 @@ fn cut_everywhere(make: Make) {
                 let disk = Arc::new(RamDisk::from_bytes(bytes.clone()));
                 let volume = Volume::mount(disk).await.unwrap();
                 check(&volume, &expected, &format!("cut {end}")).await;
+                check_names(&volume, names, &format!("cut {end}")).await;
                 // It is used further: nothing of what is there is taken for free.
                 for number in 0..6 {
                     volume
@@ -291,4 +308,43 @@ fn flushed_files_on_fat16_outlast_a_loss_of_power() {
 #[test]
 fn flushed_files_on_fat32_outlast_a_loss_of_power() {
     cut_everywhere(Make { kib: 1000, ..FAT32 });
+}
+
+/// The entries of the new name are in two sectors; the last, and the old name, are in the second. If only that is written, neither name is there.
+#[test]
+fn a_rename_to_a_name_in_two_sectors_keeps_one_of_the_names() {
+    let first = FAT12.image().bytes();
+    let recorder = Arc::new(Recorder {
+        disk: RamDisk::from_bytes(first.clone()),
+        events: Mutex::new(Vec::new()),
+    });
+    let names = ["F19", "a long name that needs three entries"].map(String::from);
+    block_on(async {
+        let volume = Volume::mount(recorder.clone()).await.unwrap();
+        for number in 0..20 {
+            let name = format!("F{number}");
+            volume.write(&name, &[number; 100]).await.unwrap();
+        }
+        for number in 14..18 {
+            volume.remove(&format!("F{number}")).await.unwrap();
+        }
+        volume.sync().await.unwrap();
+        recorder.note(Event::OneOf(names.to_vec()));
+        volume.rename(&names[0], &names[1]).await.unwrap();
+        volume.sync().await.unwrap();
+    });
+    let events = std::mem::take(&mut *recorder.events.lock().unwrap());
+    let is_begin = |event: &Event| matches!(event, Event::OneOf(_));
+    let begin = events.iter().position(is_begin).unwrap();
+    let mut random = Random::new(3);
+    for end in begin..=events.len() {
+        for _ in 0..20 {
+            let bytes = after_cut(&first, &events[..end], &mut random);
+            block_on(async {
+                let disk = Arc::new(RamDisk::from_bytes(bytes));
+                let volume = Volume::mount(disk).await.unwrap();
+                check_names(&volume, &names, &format!("cut {end}")).await;
+            });
+        }
+    }
 }
