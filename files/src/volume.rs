@@ -327,6 +327,19 @@ impl Volume {
         .await
     }
 
+    /// Asks the disk itself whether it is still there, also if nothing waits to be written: else what is in memory would do as an answer.
+    pub async fn probe(&self) -> Result<()> {
+        let shared = self.0.clone();
+        whole(async move {
+            let core = shared.lock().await?;
+            core.cache.check_usable()?;
+            let mut boot = [0; SECTOR];
+            let first = core.layout.sectors.start;
+            Ok(core.cache.disk.read(first, &mut boot).await?)
+        })
+        .await
+    }
+
     /// Waits until all that was done so far outlasts a loss of power. If the disk fails to do that, what was written may be lost: from then on this, and
     /// whatever changes something, gives the same error, until the volume is mounted again.
     pub async fn sync(&self) -> Result<()> {

@@ -190,6 +190,20 @@ fn what_waits_to_be_written_is_not_lost_by_a_write_over_it_that_fails() {
     });
 }
 
+#[test]
+fn a_disk_that_is_gone_is_noticed_though_nothing_waits_to_be_written() {
+    let image = FAT16.image();
+    block_on(async {
+        let disk = Failing::new(&image);
+        let volume = Volume::mount(disk.clone()).await.unwrap();
+        assert_eq!(volume.probe().await, Ok(()));
+        [What::Read, What::Write, What::Flush]
+            .iter()
+            .for_each(|what| disk.fail_after(*what, 0));
+        assert_eq!(volume.probe().await, FAILED);
+    });
+}
+
 /// Makes, changes and removes files. What must be there: none: it may be anything.
 async fn work(volume: &Volume) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut own = BTreeMap::new();

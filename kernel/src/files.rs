@@ -46,7 +46,7 @@ async fn look() {
 /// Whether there is a volume, on a disk that is there.
 async fn has_one() -> bool {
     match volume().await {
-        Some(volume) => volume.sync().await.is_ok(),
+        Some(volume) => volume.probe().await.is_ok(),
         None => false,
     }
 }
