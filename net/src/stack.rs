@@ -11,7 +11,7 @@ use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering::Relaxed;
 use drivers::link::Link;
-use executor::{Priority, sync::channel::unbounded, task::Builder};
+use executor::{sync::channel::unbounded, task::Builder};
 use hal::sync::{Lock, Rank, ranked};
 
 /// Ports that are given to who does not say which he wants.
